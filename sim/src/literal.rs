@@ -18,7 +18,7 @@ use crate::failure::ensure;
 use crate::nemo::config;
 use crate::nemo::invariants::Invariants;
 use crate::nemo::topology::{MobileRouterHost, Topology};
-use crate::net::{Event, HostId, LinkSpec, MediumId, Observation, World};
+use crate::net::{Event, HostId, MediumId, Observation, World};
 use crate::run::{MAX_TRANSIT, Network};
 use core::ops::Range;
 use core::time::Duration;
@@ -103,10 +103,6 @@ impl Act {
     fn of_host(name: &'static str, event: fn(HostId) -> Event) -> Act {
         Act(Rc::new(move |topology| Ok(event(host(topology, name)?))))
     }
-
-    fn of_medium(name: &'static str, event: impl Fn(MediumId) -> Event + 'static) -> Act {
-        Act(Rc::new(move |topology| Ok(event(medium(topology, name)?))))
-    }
 }
 
 /// Attaches an interface of a host to a medium.
@@ -141,13 +137,8 @@ pub fn start(host: &'static str) -> Act {
 }
 
 /// A medium drops every frame from now on, or carries frames again.
-pub fn black_hole(medium: &'static str, drops: bool) -> Act {
-    Act::of_medium(medium, move |medium| Event::BlackHole(medium, drops))
-}
-
-/// Changes the impairments of a medium.
-pub fn impair(medium: &'static str, spec: LinkSpec) -> Act {
-    Act::of_medium(medium, move |medium| Event::SetLink(medium, spec))
+pub fn black_hole(name: &'static str, drops: bool) -> Act {
+    Act(Rc::new(move |topology| Ok(Event::BlackHole(medium(topology, name)?, drops))))
 }
 
 /// Acts by their time.

@@ -100,7 +100,12 @@ pub fn run<W: SeededWorld>(seed: u64, verbose: bool) -> Result<W::Result, Failur
 /// A world that must converge after its last fault.
 pub trait Converging: SeededWorld {
     /// The time in which it must converge.
-    const CONVERGENCE: Convergence;
+    const CONVERGENCE: Convergence = Convergence {
+        limit: Duration::from_secs(120),
+        step: Duration::from_secs(1),
+        observed: Duration::from_millis(3500),
+        calm: Duration::from_secs(20),
+    };
 
     /// Whether the hosts have converged at `now`.
     ///

@@ -9,6 +9,7 @@
 //!           |       (mr1 -- inside 1 -- eth1 h0)
 //! ```
 
+use super::run::MultihomedWorld;
 use super::topology::{self as shim, TrafficEnd};
 use crate::failure::{WorldFamily, ensure};
 use crate::nemo::config;
@@ -100,12 +101,7 @@ impl Network for OnboardWorld {
 }
 
 impl Converging for OnboardWorld {
-    const CONVERGENCE: Convergence = Convergence {
-        limit: Duration::from_secs(300),
-        step: Duration::from_secs(2),
-        observed: Duration::from_millis(5500),
-        calm: Duration::from_secs(15),
-    };
+    const CONVERGENCE: Convergence = MultihomedWorld::CONVERGENCE;
 
     /// Whether attached mobile routers are registered, and the path of the context uses a mobile network that is.
     fn converged(&self, now: Time) -> Result<(), String> {

@@ -6,7 +6,7 @@ use crate::nemo::care_of_prefix::invariants::CareOfPrefixInvariants;
 use crate::nemo::invariants::Invariants;
 use crate::nemo::scenario::{NemoKind, NemoScenario};
 use crate::net::{Observation, World};
-use crate::run::{Convergence, Converging, Network, Script, SeededWorld};
+use crate::run::{Converging, Network, Script, SeededWorld};
 use core::time::Duration;
 use roam6_proto::Time;
 use roam6_wire::Ipv4Endpoint;
@@ -90,13 +90,6 @@ impl Network for NemoWorld {
 }
 
 impl Converging for NemoWorld {
-    const CONVERGENCE: Convergence = Convergence {
-        limit: Duration::from_secs(120),
-        step: Duration::from_secs(1),
-        observed: Duration::from_millis(3500),
-        calm: Duration::from_secs(20),
-    };
-
     /// Whether every mobile router is registered as it should be.
     fn converged(&self, now: Time) -> Result<(), String> {
         for (index, mobile) in self.scenario.topology.mobiles.iter().enumerate() {

@@ -2,12 +2,13 @@
 
 use crate::net::event::Scheduled;
 use crate::net::host::Instance;
+use crate::net::packet_summary::summary;
 use crate::net::shim_datapath::DatapathEvent;
 use crate::net::{HostId, Observation, World};
 use core::time::Duration;
 use roam6_proto::case::Step;
 use roam6_proto::contract::command::LifecycleCommand;
-use roam6_proto::contract::input::{AddressEvent, AddressState, FlowEvent};
+use roam6_proto::contract::input::{AddressEvent, AddressState, FlowEvent, NeighbourEvent};
 use roam6_proto::contract::item::{Address, JournalRecord};
 use roam6_proto::{Command, Input, Item, Key, LinkId, Outbox, Outcome, Output, Put, Via};
 use std::collections::BTreeSet;
@@ -163,8 +164,7 @@ impl World {
             for _ in 0..self.host_mut(id).neighbours.give_up(link, address) {
                 self.count_loss(id, "no such neighbour");
             }
-            let event =
-                roam6_proto::contract::input::NeighbourEvent { link, address, link_address: None, reachable: false };
+            let event = NeighbourEvent { link, address, link_address: None, reachable: false };
             self.handle(id, &Input::Neighbour(event));
         }
     }
@@ -322,9 +322,7 @@ impl World {
         match input {
             Input::Tick => {}
             Input::Packet(packet) => {
-                self.trace(|| {
-                    format!("{} < {} {}", host.name, packet.link, crate::net::packet_summary::summary(&packet.bytes))
-                });
+                self.trace(|| format!("{} < {} {}", host.name, packet.link, summary(&packet.bytes)));
             }
             other => self.trace(|| format!("{} < {other:?}", host.name)),
         }
@@ -334,14 +332,7 @@ impl World {
         let host = self.host(id);
         match output {
             Output::Transmit(transmit) => {
-                self.trace(|| {
-                    format!(
-                        "{} > {:?} {}",
-                        host.name,
-                        transmit.via,
-                        crate::net::packet_summary::summary(&transmit.bytes)
-                    )
-                });
+                self.trace(|| format!("{} > {:?} {}", host.name, transmit.via, summary(&transmit.bytes)));
             }
             Output::Put(Put { item: Item::JournalRecord(JournalRecord::Binding(record)), .. }) => {
                 self.trace(|| format!("{} > record of {} {:?}", host.name, record.home_address, record.sequence));

@@ -186,14 +186,7 @@ impl World {
             return self.receive_encapsulated(port, sender, packet);
         }
         match datagram::upper_layer(packet) {
-            Some((IPV6, _)) => match self.host(host).kernel.decapsulate(packet) {
-                Decapsulated::Inner(inner) => {
-                    let inner = inner.to_vec();
-                    self.receive_packet((host, TUNNELS), None, &inner);
-                }
-                Decapsulated::Refused => self.count_loss(host, "not for this tunnel"),
-                Decapsulated::Foreign => self.count_loss(host, "no such tunnel"),
-            },
+            Some((IPV6, _)) => self.decapsulate(host, packet),
             Some((ICMPV6, _)) if let Some(Message::EchoRequest(echo)) = datagram::parse_icmp6(packet) => {
                 let (source, destination) = (header.destination, header.source);
                 let back = Header { source, destination, next: ICMPV6, hop_limit: HOP_LIMIT };
@@ -204,6 +197,15 @@ impl World {
                 self.answer_solicitation(port, header, packet);
                 self.deliver_to_engine(port, sender, packet);
             }
+        }
+    }
+
+    /// Decapsulates a packet of a tunnel of this host, and receives the inner one.
+    pub(crate) fn decapsulate(&mut self, host: HostId, packet: &[u8]) {
+        match self.host(host).kernel.decapsulate(packet) {
+            Decapsulated::Inner(inner) => self.receive_packet((host, TUNNELS), None, inner),
+            Decapsulated::Refused => self.count_loss(host, "not for this tunnel"),
+            Decapsulated::Foreign => self.count_loss(host, "no such tunnel"),
         }
     }
 

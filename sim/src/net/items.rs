@@ -34,7 +34,12 @@ pub(crate) fn unreachable(destination: Prefix) -> Item {
 
 /// A route of any table.
 pub(crate) fn route_in(table: RouteTable, destination: Prefix, metric: u32, target: NextHop) -> Item {
-    Item::Route(Route { table, destination, source: Prefix::ALL, metric, target, mtu: None })
+    Item::Route(plain_route(table, destination, metric, target))
+}
+
+/// A route for packets from any source, with the MTU of its link.
+pub(crate) fn plain_route(table: RouteTable, destination: Prefix, metric: u32, target: NextHop) -> Route {
+    Route { table, destination, source: Prefix::ALL, metric, target, mtu: None }
 }
 
 /// A link without impairments but its delay.

@@ -4,7 +4,7 @@
 
 use crate::net::datagram::{ICMPV6, UDP};
 use crate::net::shim_datapath::ShimDatapath;
-use crate::net::{Header, datagram};
+use crate::net::{Header, datagram, items};
 use roam6_proto::contract::config::flow::FlowSelector;
 use roam6_proto::contract::item::{NextHop, PolicyRule, Route, RouteTable, Tunnel, TunnelId, TunnelPath};
 use roam6_proto::{Item, Key, LinkId, Plan};
@@ -224,7 +224,12 @@ impl Kernel {
                     self.addresses.insert((address.address, address.link));
                     let on_link = Prefix::new(address.address, address.prefix_length).unwrap_or(Prefix::ALL);
                     if address.prefix_length < 128 {
-                        routes.entry(RouteTable::MAIN).or_default().push(connected(on_link, address.link));
+                        routes.entry(RouteTable::MAIN).or_default().push(items::plain_route(
+                            RouteTable::MAIN,
+                            on_link,
+                            CONNECTED_METRIC,
+                            NextHop::OnLink(address.link),
+                        ));
                     }
                 }
                 Item::Anycast(anycast) => {
@@ -253,17 +258,6 @@ impl Kernel {
             });
         }
         self.routes = routes;
-    }
-}
-
-fn connected(destination: Prefix, link: LinkId) -> Route {
-    Route {
-        table: RouteTable::MAIN,
-        destination,
-        source: Prefix::ALL,
-        metric: CONNECTED_METRIC,
-        target: NextHop::OnLink(link),
-        mtu: None,
     }
 }
 

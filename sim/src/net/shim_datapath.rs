@@ -84,25 +84,16 @@ impl ShimDatapath {
     pub fn put(&mut self, context: ShimContext) {
         self.flows.remove(&context.id.ulids);
         let id = context.id;
+        if let Some(earlier) = self.find(&id).map(|earlier| earlier.tag_in) {
+            self.tags.remove(&earlier);
+        }
+        self.tags.insert(context.tag_in, id);
         match self.contexts.get_mut(&id) {
-            Some(entry) => {
-                self.tags.remove(&entry.context.tag_in);
-                self.tags.insert(context.tag_in, id);
-                entry.context = context;
-            }
+            Some(entry) => entry.context = context,
             None => {
-                self.tags.insert(context.tag_in, id);
-                let (sent, received) = (DirectionState::default(), DirectionState::default());
-                self.contexts.insert(
-                    id,
-                    ContextEntry {
-                        context,
-                        outbound: sent,
-                        inbound: received,
-                        report_sent: false,
-                        report_received: false,
-                    },
-                );
+                let (outbound, inbound) = Default::default();
+                let entry = ContextEntry { context, outbound, inbound, report_sent: false, report_received: false };
+                self.contexts.insert(id, entry);
             }
         }
     }
@@ -217,7 +208,7 @@ impl ShimDatapath {
         if now.since(flow.last_sent) > trigger.idle_timeout {
             *flow = fresh;
         }
-        flow.amount.add(octets);
+        count_packet(&mut flow.amount, octets);
         if sent {
             flow.last_sent = now;
         }
@@ -238,19 +229,13 @@ impl DirectionState {
     fn count(&mut self, now: Time, octets: usize) {
         self.last = Some(now);
         self.first.get_or_insert(now);
-        self.amount.add(octets);
+        count_packet(&mut self.amount, octets);
     }
 }
 
-trait Add {
-    fn add(&mut self, octets: usize);
-}
-
-impl Add for TrafficCount {
-    fn add(&mut self, octets: usize) {
-        self.packets += 1;
-        self.octets += u64::try_from(octets).unwrap_or(0);
-    }
+fn count_packet(amount: &mut TrafficCount, octets: usize) {
+    amount.packets += 1;
+    amount.octets += u64::try_from(octets).unwrap_or(0);
 }
 
 /// Whether a packet belongs to an upper layer.

@@ -2,7 +2,7 @@
 //! link, with link-local and global addresses (EN 302 636-6-1 §8.2.2). A reply arrives on the link of its request; a
 //! request to a global address arrives on the link with that address.
 
-use crate::failure::WorldFamily;
+use crate::failure::{WorldFamily, ensure};
 use crate::net::datagram::UDP;
 use crate::net::host::FIRST_LINK;
 use crate::net::items::address_item;
@@ -172,10 +172,9 @@ impl Ipv6HostWorld {
             all.map(|(.., link)| *link).collect()
         };
         let (requests, replies) = (links(to, REQUEST), links(from, REPLY));
-        if is_global && requests != [link] {
-            return Err(format!("request {number} of {exchange:?} arrived on {requests:?}"));
-        }
-        if replies == [link] { Ok(()) } else { Err(format!("reply {number} of {exchange:?} arrived on {replies:?}")) }
+        ensure!(!is_global || requests == [link], "request {number} of {exchange:?} arrived on {requests:?}");
+        ensure!(replies == [link], "reply {number} of {exchange:?} arrived on {replies:?}");
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::nemo::config;
 use crate::nemo::invariants::Invariants;
 use crate::nemo::topology::{MobileRouterHost, Topology};
 use crate::net::{Choice, Event, HostId, MediumId, Observation, RadioSpec, Track, World};
-use crate::run::{Convergence, Converging, Network, Script, SeededWorld};
+use crate::run::{Converging, Network, Script, SeededWorld};
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{GeoConfig, LinkScope, Mib, VirtualLink};
 use roam6_proto::geo::geometry::Offset;
@@ -109,13 +109,6 @@ impl Network for RoadsideWorld {
 }
 
 impl Converging for RoadsideWorld {
-    const CONVERGENCE: Convergence = Convergence {
-        limit: Duration::from_secs(120),
-        step: Duration::from_secs(1),
-        observed: Duration::from_millis(3500),
-        calm: Duration::from_secs(20),
-    };
-
     /// Whether every mobile router is registered.
     fn converged(&self, now: Time) -> Result<(), String> {
         let is_bound = |mobile: &&MobileRouterHost| self.invariants.is_bound(now, mobile.home_address);

@@ -2,6 +2,7 @@
 //! uplink with a source that does not belong there (RFC 8028 §3, RFC 2827, RFC 7084 §4.3).
 
 use super::dhcp6_server::granted_prefixes;
+use crate::failure::ensure;
 use crate::nemo::topology::{self, MobileRouterHost, Topology};
 use crate::net::access_router::autonomous_prefixes;
 use crate::net::datagram::UDP;
@@ -119,9 +120,8 @@ impl CareOfPrefixInvariants {
             let medium = topology.world.host(host).interfaces.get(&link).and_then(|interface| interface.medium);
             let there =
                 topology.world.is_up(host, link) && medium.is_some_and(|it| self.belongs(now, topology, it, source));
-            if !mobile.uplinks.contains(&link) || !there && !self.has_roamed(now, (host, link)) {
-                return Err(format!("{name} advertises {prefix}, which leads out by {link}, where it does not belong"));
-            }
+            let is_right = mobile.uplinks.contains(&link) && (there || self.has_roamed(now, (host, link)));
+            ensure!(is_right, "{name} advertises {prefix}, which leads out by {link}, where it does not belong");
         }
         Ok(())
     }

@@ -206,23 +206,18 @@ impl MobileNetworkNode {
             let preferred = formed.preferred_until > now;
             let lasts =
                 formed.valid_until > now + DISTURBANCE && (formed.preferred_until > now + DISTURBANCE || !preferred);
-            let owed = lasts && formed.changed + DISTURBANCE <= now;
+            let must_be_answered = lasts && formed.changed + DISTURBANCE <= now;
             let mut log = self.log.borrow_mut();
             let number = log.echoes.len();
-            log.echoes.push(SentEcho {
-                source: formed.address,
-                sent: now,
-                preferred,
-                must_be_answered: owed,
-                answer: None,
-            });
+            let source = formed.address;
+            log.echoes.push(SentEcho { source, sent: now, preferred, must_be_answered, answer: None });
             let (identifier, sequence) = ((number >> 16) as u16, number as u16);
             let echo = Message::EchoRequest(Echo { identifier, sequence, data: Vec::new() });
-            let header = Header { source: formed.address, destination: self.spec.peer, next: ICMPV6, hop_limit: 64 };
+            let header = Header { source, destination: self.spec.peer, next: ICMPV6, hop_limit: 64 };
             let bytes = datagram::icmp6(header, &echo);
             out.transmit(Transmit { via: Via::Route, bytes });
             if let Some(router) = self.router.filter(|_| self.sent.is_multiple_of(SOLICIT_EVERY)) {
-                self.solicit(formed.address, router, out);
+                self.solicit(source, router, out);
             }
         }
         let state = |formed: &FormedAddress| (formed.address, formed.preferred_until > now);

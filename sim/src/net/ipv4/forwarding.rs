@@ -2,8 +2,6 @@
 
 use super::packet;
 use crate::net::datagram::MOBILITY;
-use crate::net::host::TUNNELS;
-use crate::net::kernel::Decapsulated;
 use crate::net::{Header, HostId, Port, World};
 use roam6_wire::LinkAddress;
 
@@ -17,14 +15,7 @@ impl World {
         if Header::parse(inner).is_some_and(|header| header.next == MOBILITY) {
             return self.deliver_to_engine(port, sender, packet);
         }
-        match self.host(port.0).kernel.decapsulate(packet) {
-            Decapsulated::Inner(inner) => {
-                let inner = inner.to_vec();
-                self.receive_packet((port.0, TUNNELS), None, &inner);
-            }
-            Decapsulated::Refused => self.count_loss(port.0, "not for this tunnel"),
-            Decapsulated::Foreign => self.count_loss(port.0, "no such tunnel"),
-        }
+        self.decapsulate(port.0, packet);
     }
 
     /// Translates a packet for the public address of a NAT.
