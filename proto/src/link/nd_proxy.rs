@@ -119,7 +119,8 @@ impl NdProxy {
         out: &mut Outbox,
     ) {
         let target = message.target;
-        self.forget_moved(source);
+        // An upstream source is not downstream: the node may have moved there.
+        self.addresses.remove(&source);
         if !self.prefix.contains(target) || target == self.own_address {
             return;
         }
@@ -197,11 +198,6 @@ impl NdProxy {
         }
         self.addresses.insert(address, ProxiedAddress { link_address: sender, last_heard: now, dad_running: true });
         self.send_solicitation(now, self.upstream, address, out);
-    }
-
-    /// An upstream source is not downstream: the node may have moved there.
-    fn forget_moved(&mut self, source: Ipv6Addr) {
-        self.addresses.remove(&source);
     }
 
     /// Sends a solicitation for `target` on one interface.

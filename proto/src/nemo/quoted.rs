@@ -63,7 +63,8 @@ fn is_first_fragment(header: &[u8]) -> Option<bool> {
     Some(u16::from_be_bytes(*header.get(2..)?.first_chunk()?) & 0xfff8 == 0)
 }
 
-fn ipv6_at(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
+/// The address at that offset, if the octets go so far.
+pub(super) fn ipv6_at(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
     bytes.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets))
 }
 

@@ -11,7 +11,7 @@ use crate::contract::item::TunnelId;
 use crate::contract::report::NemoReport;
 use crate::nemo::dsmip::is_ipv4;
 use crate::nemo::ipsec::open_esp;
-use crate::nemo::quoted::QuotedPacket;
+use crate::nemo::quoted::{QuotedPacket, ipv6_at};
 use crate::{DropReason, Outbox, Packet, Time, Transmit, Via};
 use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU, protocol};
 use roam6_wire::mobility::{self, ErrorStatus, kind};
@@ -27,7 +27,7 @@ impl HomeAgent {
         if is_ipv4(packet) {
             return self.receive_dsmip(now, packet, out);
         }
-        let Some(destination) = address_at(&packet.bytes, 24) else { return };
+        let Some(destination) = ipv6_at(&packet.bytes, 24) else { return };
         let ours = destination == self.config.address;
         let on_link = self.home_link.link() == Some(packet.link)
             && (destination.is_multicast() || destination.is_unicast_link_local() || ours);
@@ -38,7 +38,7 @@ impl HomeAgent {
             Ok(datagram) if datagram.routing_home.is_some() => {}
             Ok(datagram) => self.dispatch(now, packet, &datagram, on_link, out),
             Err(malformed) if ours => {
-                let from = address_at(&packet.bytes, 8);
+                let from = ipv6_at(&packet.bytes, 8);
                 out.report_malformed(from, &malformed);
             }
             Err(_) => {}
@@ -253,8 +253,4 @@ impl HomeAgent {
 /// Whether it is a message of return routability: known, but not for a home agent.
 fn is_return_routability(kind: u8) -> bool {
     (kind::HOME_TEST_INIT..=kind::CARE_OF_TEST).contains(&kind)
-}
-
-fn address_at(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
-    bytes.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets))
 }

@@ -37,7 +37,8 @@ pub(super) const PREFIX_LIFETIMES: (u32, u32) = (2_592_000, 604_800);
 pub(super) struct HomeLink {
     id: Option<LinkId>,
     up: bool,
-    mtu: u32,
+    /// Octets.
+    pub(super) mtu: u32,
     link_address: Option<LinkAddress>,
     link_local: Option<Ipv6Addr>,
     last_advertisement: Option<Time>,
@@ -61,11 +62,6 @@ impl HomeLink {
     /// Whether `address` is one of this host's.
     pub(super) fn is_own_address(&self, address: Ipv6Addr) -> bool {
         self.own_addresses.contains(&address) || self.source() == Some(address)
-    }
-
-    /// Its MTU, octets.
-    pub(super) fn mtu(&self) -> u32 {
-        self.mtu
     }
 
     /// Its interface and MTU, while it is up: the next hop of routers at home, and of those at home and away.

@@ -126,7 +126,7 @@ impl HomeAgent {
             name: name.into(),
             role: LinkRole::Home,
             up: self.home_link.link().is_some(),
-            mtu: self.home_link.mtu(),
+            mtu: self.home_link.mtu,
             router: None,
             addresses: vec![self.config.address],
             state: if self.home_link.link().is_some() { LinkState::Home } else { LinkState::Down },

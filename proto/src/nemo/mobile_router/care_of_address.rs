@@ -63,11 +63,6 @@ pub(super) struct AddressLease {
 }
 
 impl AddressLease {
-    /// When [`Uplink::update_lease`] has something to do.
-    pub(super) fn deadline(&self) -> Option<Time> {
-        self.client.deadline()
-    }
-
     /// The DNS configuration from the server, and the end of the lease.
     pub(super) fn dns(&self) -> Option<(&DnsInfo, Time)> {
         Some((self.client.dns(), self.client.leases().first()?.valid_until))

@@ -2,13 +2,13 @@
 //! networks (RFC 8106 §5 and §6.3).
 
 use super::MobileRouter;
-use super::uplink::Uplink;
+use super::care_of_address::AddressLease;
+use super::care_of_prefix::PrefixSource;
 use crate::base::time::Time;
 use crate::contract::config::nemo::IngressConfig;
 use crate::link::advertiser::{AdvertisedLifetime, router_lifetime};
-use crate::link::prefix_delegation::DnsInfo;
 use core::time::Duration;
-use roam6_wire::{Bid, DomainName, Prefix};
+use roam6_wire::{DomainName, Prefix};
 use std::net::Ipv6Addr;
 
 /// Maximum resolvers, or search domains, advertised on one interface, withdrawn ones included.
@@ -103,7 +103,9 @@ impl MobileRouter {
             let usable = router.resolvers.iter().filter(|(address, _)| is_reachable(*address, local));
             add_longest(&mut learned.resolvers, now, usable);
             add_longest(&mut learned.search_domains, now, router.search_domains.iter());
-            for (names, until) in uplink.leased_dns().into_iter().chain(self.delegated_dns(uplink.config.bid)) {
+            let leased = uplink.lease.as_ref().and_then(AddressLease::dns);
+            let delegated = self.prefix_sources.get(&uplink.config.bid).and_then(PrefixSource::dns);
+            for (names, until) in leased.into_iter().chain(delegated) {
                 let servers: Vec<_> = names.servers.iter().map(|server| (*server, until)).collect();
                 let domains: Vec<_> = names.search_domains.iter().map(|domain| (domain.clone(), until)).collect();
                 add_longest(
@@ -115,18 +117,6 @@ impl MobileRouter {
             }
         }
         learned
-    }
-
-    /// The DNS configuration from the delegating server, and the end of the first lease.
-    fn delegated_dns(&self, bid: Bid) -> Option<(&DnsInfo, Time)> {
-        self.prefix_sources.get(&bid)?.dns()
-    }
-}
-
-impl Uplink {
-    /// The DNS configuration from the assigning server, and the end of the lease.
-    fn leased_dns(&self) -> Option<(&DnsInfo, Time)> {
-        self.lease.as_ref()?.dns()
     }
 }
 

@@ -273,18 +273,14 @@ impl MobileRouter {
         }
     }
 
-    /// Whether the de-registration for the home address was sent.
-    fn is_deregistration_sent(&self) -> bool {
-        self.home_link.as_ref().is_some_and(|home| home.deregistration_sent)
-    }
-
     /// The default route of the mobile network and the home address: the tunnel, or at home the home router.
     fn put_tunnel_or_home_route(&self, plan: &mut Plan) {
         let paths = self.paths();
         if !self.manages_tunnel {
             return;
         }
-        let home = self.is_deregistration_sent() || self.is_home_and_away();
+        let deregistered = self.home_link.as_ref().is_some_and(|home| home.deregistration_sent);
+        let home = deregistered || self.is_home_and_away();
         let at_home = self.home_router().filter(|_| home && self.care_of_in_use().is_empty());
         if let Some((link, router)) = at_home {
             plan.put(Item::route(TUNNEL_TABLE, self.config.home_prefix, DEFAULT_METRIC, NextHop::OnLink(link)));

@@ -301,7 +301,7 @@ impl Uplink {
         let attachment = self.attachment.as_ref().and_then(Attachment::deadline);
         let check = self.care_of_address.as_ref().and_then(|formed| formed.dad.as_ref()).map(|check| check.ends_at);
         let path_mtu = self.path_mtu.map(|(_, until)| until);
-        let lease = self.lease.as_ref().and_then(AddressLease::deadline);
+        let lease = self.lease.as_ref().and_then(|lease| lease.client.deadline());
         let retry = self.care_of_address.as_ref().and_then(|formed| formed.retry_at);
         let check = check.into_iter().chain(retry);
         attachment.into_iter().chain(lease).chain(check).chain(path_mtu).chain(self.ipv4.deadline()).min()
