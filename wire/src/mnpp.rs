@@ -149,7 +149,7 @@ fn read(datagram: &Datagram<'_>) -> Result<Announcement, Malformed> {
 }
 
 fn read_options(query: bool, options: Vec<NeighbourOption>) -> Result<Announcement, Malformed> {
-    let mut announcement = Announcement { query: query, networks: Vec::new(), proof: None };
+    let mut announcement = Announcement { query, networks: Vec::new(), proof: None };
     for option in options {
         if announcement.proof.is_some() {
             return Err(Malformed { what: "proof", at: 0, why: Why::Misplaced });

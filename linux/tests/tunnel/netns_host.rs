@@ -90,6 +90,7 @@ impl Host {
     /// Waits until the link-local address of an interface can be used. A kernel thread configures it after the carrier has
     /// come, and a busy machine may delay that: until then a router cannot solicit the next hop of a packet that it
     /// forwards, and drops the packet after three attempts (RFC 4861 §7.2.2).
+    #[allow(clippy::disallowed_methods, reason = "it waits for a thread of the kernel")]
     fn await_link_local(&self, interface: &str) {
         let begun = Instant::now();
         while self.ip(&format!("address show dev {interface} scope link -tentative")).is_empty() {
