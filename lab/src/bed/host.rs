@@ -87,18 +87,16 @@ impl Host {
         index.with_context(|| format!("{}: no interface {interface}", self.0.name))
     }
 
-    /// The addresses that `ip address show` lists with these selectors (`dev`, `scope`) and that are neither tentative
-    /// nor deprecated.
+    /// The addresses that `ip address show` lists with these selectors (`dev`, `scope`, `-tentative`).
     pub(crate) fn addresses(&self, selectors: &[&str]) -> Result<Vec<Ipv6Addr>> {
         let text = self.output("ip", &[&["-6", "-o", "address", "show"], selectors].concat())?;
-        let preferred = text.lines().filter(|line| !line.contains("deprecated") && !line.contains("tentative"));
-        Ok(preferred.filter_map(|line| line.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()).collect())
+        Ok(text.lines().filter_map(|line| line.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()).collect())
     }
 
-    /// The global address, if any, whose first 48 bits are those of `prefix`.
-    pub(crate) fn address_in(&self, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
+    /// The global address, if any, that these selectors choose and whose first 48 bits are those of `prefix`.
+    pub(crate) fn address_in(&self, prefix: Ipv6Addr, selectors: &[&str]) -> Option<Ipv6Addr> {
         let near = |address: &Ipv6Addr| address.segments().get(..3) == prefix.segments().get(..3);
-        self.addresses(&["scope", "global"]).ok()?.into_iter().find(near)
+        self.addresses(&[&["scope", "global"], selectors].concat()).ok()?.into_iter().find(near)
     }
 
     /// Packets that an interface has received (`rx`) or sent (`tx`).

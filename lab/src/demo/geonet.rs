@@ -95,7 +95,7 @@ impl RoadScene {
     /// The address that each vehicle has configured from the advertised prefix.
     fn vehicle_addresses(&self) -> Result<[Ipv6Addr; 3]> {
         let find = |vehicle: &RoadStation| {
-            let selectors = ["dev", VIRTUAL_LINK, "scope", "global"];
+            let selectors = ["dev", VIRTUAL_LINK, "scope", "global", "-tentative"];
             let address = || vehicle.host.addresses(&selectors).ok()?.into_iter().next();
             clock::wait_for(TIMEOUT, address).with_context(|| format!("{} has no address", vehicle.host.name()))
         };

@@ -1,6 +1,6 @@
 //! Further mobile network nodes, each a host with its own path manager.
 
-use super::testbed::{MptcpTestbed, node_config};
+use super::testbed::{MptcpTestbed, PREFERRED, node_config};
 use crate::bed::{Daemon, Host};
 use crate::clock;
 use crate::topology::nemo;
@@ -28,7 +28,7 @@ impl MptcpNode {
         let port = testbed.network.emulator.add_port(&host, "eth0")?;
         testbed.network.emulator.plug(port, testbed.vehicle.ingress_segment)?;
         let daemon = Daemon::start(&host, &node_config())?;
-        let address = clock::wait_for(TIMEOUT, || host.address_in(nemo::mobile_network(0)))
+        let address = clock::wait_for(TIMEOUT, || host.address_in(nemo::mobile_network(0), &PREFERRED))
             .ok_or_else(|| anyhow!("{} has no address from the mobile router", host.name()))?;
         Ok(MptcpNode { host, address, _daemon: daemon })
     }

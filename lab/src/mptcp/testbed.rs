@@ -96,6 +96,8 @@ const QUEUE_OCTETS: usize = 64 * 1024;
 const CARE_OF_PREFIX_CONFIG: &str = "\n[mobile_router.care_of_prefixes]\nprefer = \"either\"\n";
 /// Receive buffers that `roam6 mptcp status` accepts: minimum, default and maximum, octets.
 const RECEIVE_BUFFERS: &str = "4096 1048576 33554432";
+/// Selectors of preferred addresses for `ip address show`.
+pub(super) const PREFERRED: [&str; 2] = ["-tentative", "-deprecated"];
 /// How long connectivity may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -218,7 +220,8 @@ impl MptcpTestbed {
 
     /// Waits until `host` has an address of access network `number` that reaches the correspondent; that address.
     pub(crate) fn wait_care_of(&self, host: &Host, number: usize) -> Result<Ipv6Addr> {
-        let address = || host.address_in(nemo::delegated_pool(number)).filter(|address| reaches(host, *address));
+        let address =
+            || host.address_in(nemo::delegated_pool(number), &PREFERRED).filter(|address| reaches(host, *address));
         clock::wait_for(TIMEOUT, address)
             .ok_or_else(|| anyhow!("{} has no working address from access network {}", host.name(), number + 1))
     }
@@ -238,7 +241,7 @@ impl MptcpTestbed {
 
     /// Preferred addresses of `host` from which the correspondent is unreachable. There must be none.
     pub(crate) fn unreachable_addresses(&self, host: &Host) -> Result<Vec<Ipv6Addr>> {
-        let preferred = host.addresses(&["scope", "global"])?.into_iter();
+        let preferred = host.addresses(&[&["scope", "global"], &PREFERRED[..]].concat())?.into_iter();
         Ok(preferred.filter(|address| !reaches(host, *address)).collect())
     }
 

@@ -162,7 +162,7 @@ impl NemoNetwork {
         let home_address = home_address(number);
         let mut vehicle =
             Vehicle { mr, mnn, uplinks, ingress_segment: inside, daemon, home_address, mnn_address: home_address };
-        vehicle.mnn_address = clock::wait_for(TIMEOUT, || vehicle.mnn.address_in(mobile_network(number)))
+        vehicle.mnn_address = clock::wait_for(TIMEOUT, || vehicle.mnn.address_in(mobile_network(number), &[]))
             .ok_or_else(|| anyhow!("{} has no address from the mobile router", vehicle.mnn.name()))?;
         Ok(vehicle)
     }

@@ -185,7 +185,7 @@ pub(crate) fn host_address(network: Ipv6Addr, number: u64) -> Ipv6Addr {
 impl RoadStation {
     /// Waits until the virtual link has its link-local address and duplicate address detection is complete.
     pub(crate) fn wait_for_link(&self) -> Result<()> {
-        let selectors = ["dev", VIRTUAL_LINK, "scope", "link"];
+        let selectors = ["dev", VIRTUAL_LINK, "scope", "link", "-tentative"];
         let ready = || self.host.addresses(&selectors).ok()?.contains(&self.address).then_some(());
         let log = || std::fs::read_to_string(self.daemon.log()).unwrap_or_default();
         clock::wait_for(TIMEOUT, ready).ok_or_else(|| anyhow!("{}: no {VIRTUAL_LINK}:\n{}", self.host.name(), log()))
