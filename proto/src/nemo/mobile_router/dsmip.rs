@@ -183,16 +183,6 @@ impl MobileRouter {
         }
     }
 
-    /// Keeps care-of addresses of one family. IPv4 is used only while no uplink has IPv6, and on one uplink only,
-    /// since an update shows the home agent only the mapping that it uses itself.
-    pub(super) fn retain_one_family(care_of: &mut Vec<CareOf>) {
-        if care_of.iter().any(|care_of| care_of.ipv4().is_none()) {
-            care_of.retain(|care_of| care_of.ipv4().is_none());
-        } else {
-            care_of.truncate(1);
-        }
-    }
-
     /// Whether the path of `uplink` is probed. An IPv4 path is probed only once it is registered, since no answer
     /// arrives before.
     pub(super) fn is_probed(&self, uplink: &Uplink) -> bool {

@@ -28,11 +28,12 @@ mod path_mtu;
 mod path_mtu_search;
 pub mod probe;
 pub mod registration;
+mod selection;
 mod takeover;
 pub mod uplink;
 mod view;
 
-use crate::contract::config::nemo::{HomeNetwork, LoadSharing, MobileRouterConfig};
+use crate::contract::config::nemo::{HomeNetwork, MobileRouterConfig};
 use crate::contract::input::AddressState;
 use crate::contract::report::{LossReason, NemoReport};
 use crate::crypto::authenticator::{Timestamp, WallClock};
@@ -54,7 +55,7 @@ use ingress::IngressInterface;
 use ipv4_home_address::Ipv4Home;
 use mode_selector::ModeSelector;
 use probe::{PathChange, Probe};
-use registration::{CareOf, DesiredRegistration, Location, Registration};
+use registration::{CareOf, Registration};
 use roam6_wire::mobility::Status;
 use roam6_wire::{Bid, Sequence};
 use std::net::Ipv6Addr;
@@ -247,49 +248,6 @@ impl MobileRouter {
         }
         self.solicit_home_prefixes(now, out);
         self.desired_state.retain(|key| plan.find(key).is_some(), out);
-    }
-
-    /// The registration that the home agent should have now; `None` if there is nothing to register, or no home agent.
-    fn desired_registration(&self, now: Time) -> Option<DesiredRegistration> {
-        let home_agent = self.home_agents.current(now)?;
-        if let Some(home) = self.home_link.as_ref().filter(|_| !self.is_home_and_away()) {
-            let reachable = home.home_agent.is_some() && self.may_have_binding && !home.deregistered;
-            return reachable
-                .then_some(DesiredRegistration { home_agent, location: Location::Home { link: home.link } });
-        }
-        if self.is_gathering(now) {
-            return None;
-        }
-        let mut care_of = self.usable_care_of();
-        let multiple = self.config.load_sharing != LoadSharing::Single && !self.ha_lacks_mcoa;
-        if !multiple {
-            care_of.truncate(1);
-            care_of.iter_mut().for_each(|care_of| care_of.bid = Bid(0));
-        }
-        (!care_of.is_empty())
-            .then_some(DesiredRegistration { home_agent, location: Location::Away { care_of, mcoa: multiple } })
-    }
-
-    /// The care-of addresses to register, best first. A silent path is left out as long as another one answers; if
-    /// none does, the home agent is at fault, and the registration stays, but for uplinks that do not reach it.
-    fn usable_care_of(&self) -> Vec<CareOf> {
-        let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|up| self.care_of_on(up).is_some()).collect();
-        let registered = |uplink: &&Uplink| {
-            let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
-            self.care_of_on(uplink).is_some_and(|mine| held.iter().any(|care_of| care_of.address == mine.address))
-        };
-        if usable.iter().any(|uplink| !uplink.prober.is_silent()) {
-            usable.retain(|uplink| !uplink.prober.is_silent());
-        } else {
-            if usable.iter().any(registered) {
-                usable.retain(registered);
-            }
-            self.retain_reaching(&mut usable);
-        }
-        usable.sort_by_key(|uplink| uplink.config.priority);
-        let mut candidates = usable.iter().filter_map(|uplink| self.care_of_on(uplink)).collect();
-        Self::retain_one_family(&mut candidates);
-        candidates
     }
 
     /// Selects the next home agent; after the last one there is a pause of `pause`.

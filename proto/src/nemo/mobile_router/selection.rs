@@ -1,0 +1,63 @@
+//! The selection of the care-of addresses to register (RFC 6275 §11.5.3, RFC 5648 §5, RFC 5555 §4.4.1).
+
+use super::MobileRouter;
+use super::registration::{CareOf, DesiredRegistration, Location};
+use super::uplink::Uplink;
+use crate::Time;
+use crate::contract::config::nemo::LoadSharing;
+use roam6_wire::Bid;
+
+impl MobileRouter {
+    /// The registration that the home agent should have now; `None` if there is nothing to register, or no home agent.
+    pub(super) fn desired_registration(&self, now: Time) -> Option<DesiredRegistration> {
+        let home_agent = self.home_agents.current(now)?;
+        if let Some(home) = self.home_link.as_ref().filter(|_| !self.is_home_and_away()) {
+            let reachable = home.home_agent.is_some() && self.may_have_binding && !home.deregistered;
+            return reachable
+                .then_some(DesiredRegistration { home_agent, location: Location::Home { link: home.link } });
+        }
+        if self.is_gathering(now) {
+            return None;
+        }
+        let mut care_of = self.usable_care_of();
+        let multiple = self.config.load_sharing != LoadSharing::Single && !self.ha_lacks_mcoa;
+        if !multiple {
+            care_of.truncate(1);
+            care_of.iter_mut().for_each(|care_of| care_of.bid = Bid(0));
+        }
+        (!care_of.is_empty())
+            .then_some(DesiredRegistration { home_agent, location: Location::Away { care_of, mcoa: multiple } })
+    }
+
+    /// The care-of addresses to register, best first. A silent path is left out as long as another one answers; if
+    /// none does, the home agent is at fault, and the registration stays, but for uplinks that do not reach it.
+    pub(super) fn usable_care_of(&self) -> Vec<CareOf> {
+        let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|up| self.care_of_on(up).is_some()).collect();
+        let registered = |uplink: &&Uplink| {
+            let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
+            self.care_of_on(uplink).is_some_and(|mine| held.iter().any(|care_of| care_of.address == mine.address))
+        };
+        if usable.iter().any(|uplink| !uplink.prober.is_silent()) {
+            usable.retain(|uplink| !uplink.prober.is_silent());
+        } else {
+            if usable.iter().any(registered) {
+                usable.retain(registered);
+            }
+            self.retain_reaching(&mut usable);
+        }
+        usable.sort_by_key(|uplink| uplink.config.priority);
+        let mut candidates = usable.iter().filter_map(|uplink| self.care_of_on(uplink)).collect();
+        Self::retain_one_family(&mut candidates);
+        candidates
+    }
+
+    /// Keeps care-of addresses of one family. IPv4 is used only while no uplink has IPv6, and on one uplink only,
+    /// since an update shows the home agent only the mapping that it uses itself.
+    fn retain_one_family(care_of: &mut Vec<CareOf>) {
+        if care_of.iter().any(|care_of| care_of.ipv4().is_none()) {
+            care_of.retain(|care_of| care_of.ipv4().is_none());
+        } else {
+            care_of.truncate(1);
+        }
+    }
+}
