@@ -174,3 +174,30 @@ fn a_reload_withdraws_the_former_ingress_prefix() {
     let shown = testbed.show("mr", "prefixes");
     assert!(shown.contains("withdrawn"), "{shown}");
 }
+
+/// Every second probe is lost: the path is not silent, and yet not good.
+#[test]
+fn an_uplink_that_loses_packets_is_degraded() {
+    let test = "an_uplink_that_loses_packets_is_degraded";
+    let Some(testbed) = Testbed::new(test) else { return };
+    let table = "nft 'add table ip6 brownout; add chain ip6 brownout probes { type filter hook input priority 0; }; \
+                 add rule ip6 brownout probes icmpv6 type echo-request numgen inc mod 2 == 0 drop'";
+    if !testbed.agent.command(&["sh", "-c", table]).output().unwrap().status.success() {
+        return println!("skipped: {test}: nft cannot drop every second packet here");
+    }
+    testbed.agent.shell("nft delete table ip6 brownout");
+    testbed.enroll(&[]);
+    let _agent = testbed.start_agent();
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_with("max_loss = 30\n");
+    testbed.await_binding("2001:db8:2:");
+    testbed.await_state("visited");
+    let known = || testbed.show("mr", "links").contains(" 0% ");
+    wait_or_report("round trip and loss", known, || testbed.show("mr", "links"));
+    testbed.agent.shell(table);
+    testbed.await_state("degraded");
+    let log = testbed.log();
+    assert!(log.contains("is degraded: ") && log.contains(" probes lost") && !log.contains("is down"), "{log}");
+    assert!(!testbed.show("mr", "links").contains(" 0% "), "{}", testbed.show("mr", "links"));
+    assert!(testbed.show("mr", "bindings").contains("bound"), "there is no better path");
+}

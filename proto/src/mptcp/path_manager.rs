@@ -407,6 +407,7 @@ impl Engine for PathManager {
             view.links.push(LinkView {
                 last_error: None,
                 error_age: None,
+                quality: None,
                 name: link.name.clone(),
                 role: LinkRole::MobileNetworkNode,
                 up: link.up,

@@ -38,6 +38,7 @@ impl Shim {
         view.links.extend(self.uplinks.iter().map(|(event, addresses)| LinkView {
             last_error: None,
             error_age: None,
+            quality: None,
             name: event.name.clone(),
             role: LinkRole::Shim,
             up: event.up,

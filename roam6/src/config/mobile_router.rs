@@ -63,6 +63,8 @@ struct UplinkTable {
     care_of_prefix: Option<Spanned<bool>>,
     address: Option<Spanned<String>>,
     gateway: Option<Spanned<Ipv6Addr>>,
+    max_rtt: Option<Spanned<HumanDuration>>,
+    max_loss: Option<Spanned<u8>>,
 }
 
 #[derive(Deserialize)]
@@ -88,6 +90,7 @@ struct ProbeTable {
     interval: Option<Spanned<HumanDuration>>,
     lost: Option<Spanned<u32>>,
     recovered: Option<Spanned<u32>>,
+    burst: Option<bool>,
 }
 
 /// Checks the table; `None` if it has no usable authentication, which is then reported to `diagnostics`.
@@ -220,10 +223,22 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, diagnostics: &mut Di
             weight: table.weight.unwrap_or(1),
             care_of_prefix: table.care_of_prefix.as_ref().is_none_or(|written| **written),
             address: static_address(table, section, diagnostics),
+            max_rtt: max_rtt(table, diagnostics),
+            max_loss: Some(diagnostics.number(&table.max_loss, "max_loss", 1..=100).unwrap_or(20)),
         });
     }
     diagnostics.limit(&section.uplink, MAX_LIST, "uplinks", "list fewer");
     uplinks
+}
+
+/// The round trip beyond which other uplinks are used; `"0s"`: none.
+fn max_rtt(table: &UplinkTable, diagnostics: &mut Diagnostics<'_>) -> Option<Duration> {
+    let written = table.max_rtt.as_ref();
+    if written.is_some_and(|written| written.0.is_zero()) {
+        return None;
+    }
+    let bounds = Duration::from_millis(1)..=Duration::from_secs(60);
+    Some(diagnostics.duration(&table.max_rtt, "max_rtt", bounds).unwrap_or(Duration::from_millis(800)))
 }
 
 /// The care-of address written by hand, with its gateway.
@@ -350,6 +365,7 @@ fn probe(table: ProbeTable, diagnostics: &mut Diagnostics<'_>) -> Option<ProbeCo
         interval: interval.unwrap_or(usual.interval),
         down_after: down_after.unwrap_or(usual.down_after),
         up_after: up_after.unwrap_or(usual.up_after),
+        burst: table.burst.unwrap_or(true),
     })
 }
 

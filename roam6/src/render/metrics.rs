@@ -2,14 +2,25 @@
 
 use crate::control::NodeState;
 use roam6_proto::base::vec_map::VecMap;
+use roam6_proto::contract::view::QualityView;
 use std::fmt::Write;
 
 /// With more paths than this, no path has metrics of its own.
 const MAX_PATHS: usize = 64;
 const DROPPED_PREFIX: &str = "dropped_";
 /// Events that the alerts and the dashboard use. They are exported at 0 as well, so that the first event is an increase.
-const MONITORED: [&str; 9] =
-    ["at_home", "bound", "deregistered", "failed", "path_down", "refused", "registered", "table_full", "unbound"];
+const MONITORED: [&str; 10] = [
+    "at_home",
+    "bound",
+    "deregistered",
+    "failed",
+    "path_degraded",
+    "path_down",
+    "refused",
+    "registered",
+    "table_full",
+    "unbound",
+];
 
 /// The metrics page.
 pub(crate) fn render(state: &NodeState) -> String {
@@ -26,6 +37,7 @@ pub(crate) fn render(state: &NodeState) -> String {
     let prefixes = state.view.prefixes.iter().map(|row| [("role", row.role.as_str()), ("state", row.state.as_str())]);
     page.count_by_labels("roam6_prefixes", "Prefixes in the mobile network by role and state.", prefixes);
     page.paths(state);
+    page.qualities(state);
     page.head("roam6_events_total", "counter", "Events by kind.");
     for name in MONITORED.iter().filter(|name| !state.view.counters.events.contains_key(**name)) {
         page.sample(&[("event", name)], "0");
@@ -104,6 +116,28 @@ impl Page {
     }
 }
 
+impl Page {
+    /// The quality of the path of each uplink.
+    fn qualities(&mut self, state: &NodeState) {
+        let rows: Vec<_> =
+            state.view.links.iter().filter_map(|row| Some((row.name.as_str(), row.quality?))).take(MAX_PATHS).collect();
+        let mut gauge = |name, help, value: fn(&QualityView) -> f64| {
+            self.head(name, "gauge", help);
+            for (interface, quality) in &rows {
+                self.sample(&[("interface", interface)], &value(quality).to_string());
+            }
+        };
+        let rtt: fn(&QualityView) -> f64 = |quality| quality.rtt.as_secs_f64();
+        gauge("roam6_path_rtt_seconds", "Smoothed round-trip time of each uplink's path to the home agent.", rtt);
+        gauge("roam6_path_jitter_seconds", "Variation of that round-trip time.", |quality| {
+            quality.jitter.as_secs_f64()
+        });
+        gauge("roam6_path_loss_ratio", "Lost ones among the last probes of each uplink's path.", |quality| {
+            f64::from(quality.loss_permille) / 1000.0
+        });
+    }
+}
+
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -130,6 +164,9 @@ mod tests {
             "roam6_prefixes{role=\"delegated\",state=\"deprecated\"} 1",
             "roam6_paths{state=\"up\"} 1",
             "roam6_path_mtu_octets{tunnel=\"9\",bid=\"1\"} 1460",
+            "roam6_path_rtt_seconds{interface=\"eth1\"} 0.04825",
+            "roam6_path_jitter_seconds{interface=\"eth1\"} 0.003",
+            "roam6_path_loss_ratio{interface=\"eth1\"} 0.031",
             "roam6_events_total{event=\"registered\"} 12",
             "roam6_dropped_total{reason=\"malformed\"} 3",
             "roam6_table_entries{table=\"home_agent_timers\"} 5",

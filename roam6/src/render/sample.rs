@@ -6,7 +6,7 @@ use roam6_proto::View;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::view::{
     BindingRole, BindingState, BindingView, EndpointState, EndpointView, LdmView, LinkRole, LinkState, LinkView,
-    PathState, PrefixRole, PrefixState, PrefixView, TimerView, TunnelView,
+    PathState, PrefixRole, PrefixState, PrefixView, QualityView, TimerView, TunnelView,
 };
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
@@ -40,6 +40,13 @@ pub(crate) fn state() -> NodeState {
         links: vec![LinkView {
             last_error: None,
             error_age: None,
+            quality: Some(QualityView {
+                rtt: Duration::from_micros(48_250),
+                jitter: Duration::from_millis(3),
+                loss_permille: 31,
+                samples: 32,
+                changed: Duration::from_secs(600),
+            }),
             name: "eth1".to_owned(),
             role: LinkRole::Home,
             up: true,

@@ -95,7 +95,7 @@ fn line<'a>(widths: &[usize], cells: impl Iterator<Item = (&'a str, Option<&'sta
 fn colour(state: &str) -> Option<&'static str> {
     match state {
         "bound" | "up" | "fix" | "home" | "visited" | "registered" => Some(GREEN),
-        "registering" | "standby" | "no fix" | "no router" | "refreshing" | "recovering" => Some(YELLOW),
+        "registering" | "standby" | "no fix" | "no router" | "refreshing" | "recovering" | "degraded" => Some(YELLOW),
         "down" | "no such interface" | "never" | "silent" | "refused" => Some(RED),
         _ => None,
     }

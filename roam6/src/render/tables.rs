@@ -43,6 +43,8 @@ pub(crate) fn links(state: &NodeState) -> Table {
             ("MTU", |row| row.mtu.to_string()),
             ("ROUTER", |row| optional(row.router)),
             ("ADDRESSES", |row| list(&row.addresses)),
+            ("RTT", |row| row.quality.map_or_else(String::new, |quality| format_duration(quality.rtt))),
+            ("LOSS", |row| row.quality.map_or_else(String::new, |quality| percent(quality.loss_permille))),
             ("STATE", |row| row.state.to_string()),
         ],
     );
@@ -77,6 +79,14 @@ pub(crate) fn firewall(state: &NodeState) -> String {
         (true, true) => "firewall: removed less than 10 s ago; packets still take the kernel's path\n".to_owned(),
         (true, false) => format!("firewall: {chains}; packets take the kernel's path through it\n"),
         (false, _) => format!("firewall: {chains}; not applied to packets on the fast path (firewall = \"bypass\")\n"),
+    }
+}
+
+/// Thousandths as a percentage, with a tenth below ten percent.
+fn percent(permille: u16) -> String {
+    match (permille / 10, permille % 10) {
+        (whole @ 0..10, tenths @ 1..) => format!("{whole}.{tenths}%"),
+        (whole, _) => format!("{whole}%"),
     }
 }
 
@@ -324,8 +334,8 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
     #[test]
     fn links_and_tunnels_show_their_addresses() {
         let expected = "\
-LINK  ROLE  CARRIER  MTU   ROUTER  ADDRESSES      STATE
-eth1  home  up       1500  -       2001:db8:1::1  home
+LINK  ROLE  CARRIER  MTU   ROUTER  ADDRESSES      RTT   LOSS  STATE
+eth1  home  up       1500  -       2001:db8:1::1  48ms  3.1%  home
 ";
         assert_eq!(links(&sample::state()).render(Paint::Plain), expected);
         let expected = "\

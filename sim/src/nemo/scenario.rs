@@ -81,6 +81,7 @@ impl NemoScenario {
         let care_of_prefixes = care_of_rng.one_in(CARE_OF_PREFIX_ONE_IN).then(|| care_of_prefixes(&mut care_of_rng));
         let mut ipv4_rng = Entropy::seed_from_u64(seed ^ 0x5555_0000);
         let ipv4 = care_of_prefixes.is_none() && ipv4_rng.one_in(IPV4_ONE_IN);
+        let mut quality_rng = Entropy::seed_from_u64(seed ^ 0x6298_0000);
         let mut allowed = true;
         for index in 0..if kind == NemoKind::Fallback { 2 } else { 1 } {
             let mut config = HomeAgentConfig {
@@ -98,6 +99,7 @@ impl NemoScenario {
             if ipv4 {
                 enable_ipv4(&mut config, kind);
             }
+            limit_quality(&mut config, &mut quality_rng);
             let uplinks = config.uplinks.len();
             let seed = rng.next_u64();
             topology.add_mobile(uplinks, config::engine_factory(vec![Role::MobileRouter(Box::new(config))], seed));
@@ -412,6 +414,18 @@ fn enable_ipv4(config: &mut MobileRouterConfig, kind: NemoKind) {
     let agents = 0..if kind == NemoKind::Fallback { 2 } else { 1 };
     config.home_agents = agents.clone().map(topology::agent_address).collect();
     config.home_agents_ipv4 = agents.map(ipv4::agent_address).collect();
+}
+
+/// In every other world paths are left because of their loss and round trip.
+fn limit_quality(config: &mut MobileRouterConfig, rng: &mut Entropy) {
+    if rng.one_in(2) {
+        return;
+    }
+    config.probe.iter_mut().for_each(|probe| probe.burst = rng.one_in(2));
+    for uplink in &mut config.uplinks {
+        uplink.max_rtt = rng.one_in(2).then(|| Duration::from_millis(rng.between(50, 800)));
+        uplink.max_loss = rng.one_in(2).then(|| u8::try_from(rng.between(5, 50)).unwrap_or(20));
+    }
 }
 
 fn row(index: u16, kind: NemoKind, rng: &mut Entropy) -> PrefixTableRow {

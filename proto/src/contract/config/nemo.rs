@@ -300,13 +300,28 @@ pub struct UplinkConfig {
     /// Static care-of address, where neither SLAAC nor DHCPv6 assigns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<StaticAddress>,
+    /// Round-trip time to the home agent beyond which other uplinks are used; `None`: none, nor is a full queue noticed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_rtt: Option<Duration>,
+    /// Loss of probes beyond which other uplinks are used, percent; `None`: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_loss: Option<u8>,
 }
 
 impl Default for UplinkConfig {
     /// An uplink without a name and without a binding identifier.
     fn default() -> UplinkConfig {
         let (interface, bid) = (String::new(), Bid(0));
-        UplinkConfig { interface, bid, priority: 1, weight: 1, care_of_prefix: true, address: None }
+        UplinkConfig {
+            interface,
+            bid,
+            priority: 1,
+            weight: 1,
+            care_of_prefix: true,
+            address: None,
+            max_rtt: None,
+            max_loss: None,
+        }
     }
 }
 
@@ -328,6 +343,11 @@ fn yes() -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_true(value: &bool) -> bool {
     *value
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// An ingress interface.
@@ -417,11 +437,14 @@ pub struct ProbeConfig {
     /// Consecutive answered probes before the path is up again; doubled with each failure (damping).
     #[serde(rename = "recovered")]
     pub up_after: u32,
+    /// Whether further probes follow at once after one whose answer is overdue.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub burst: bool,
 }
 
 impl Default for ProbeConfig {
     /// Failure detection within 800 ms, recovery after 1 s.
     fn default() -> ProbeConfig {
-        ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5 }
+        ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5, burst: false }
     }
 }

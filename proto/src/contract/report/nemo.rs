@@ -47,6 +47,12 @@ reports! {
         /// A path has failed.
         #[display("path {bid} by {} is down: {why}", CareOfText(care_of))]
         PathDown { bid: Bid, care_of: Ipv6Addr, why: LossReason },
+        /// The round trip or the loss of a path exceeds the limits: others are used as long as one is better.
+        #[display("path {bid} by {} is degraded: {why}", CareOfText(care_of))]
+        PathDegraded { bid: Bid, care_of: Ipv6Addr, why: String },
+        /// A path that was degraded, or silent, has been good for long enough to be used as before.
+        #[display("path {bid} by {} is as good as before", CareOfText(care_of))]
+        PathRestored { bid: Bid, care_of: Ipv6Addr },
         /// The path MTU to a peer changed, octets.
         #[display("path to {}: MTU {mtu} octets", CareOfText(remote))]
         PathMtu { remote: Ipv6Addr, mtu: u32 },

@@ -29,4 +29,22 @@ pub struct LinkView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "since")]
     pub error_age: Option<Duration>,
+    /// The quality of the path to the home agent, where it is probed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<QualityView>,
+}
+
+/// The quality of a path, from the last probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QualityView {
+    /// Round-trip time, smoothed (SRTT of RFC 6298).
+    pub rtt: Duration,
+    /// Variation of the round-trip time (RTTVAR of RFC 6298).
+    pub jitter: Duration,
+    /// Lost probes, thousandths.
+    pub loss_permille: u16,
+    /// Number of probes that the loss is computed of.
+    pub samples: u32,
+    /// Time since the path was last found to be degraded, or to be good again.
+    pub changed: Duration,
 }

@@ -106,6 +106,8 @@ named! {
         Silent = "silent",
         /// Probes are answered again, not often enough yet.
         Recovering = "recovering",
+        /// Its round trip or loss exceeds the limits: used only if no other is better.
+        Degraded = "degraded",
         /// No default router.
         NoRouter = "no router",
         /// Routers advertise no prefix for address configuration.

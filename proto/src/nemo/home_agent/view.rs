@@ -123,6 +123,7 @@ impl HomeAgent {
         LinkView {
             last_error: None,
             error_age: None,
+            quality: None,
             name: name.into(),
             role: LinkRole::Home,
             up: self.home_link.link().is_some(),

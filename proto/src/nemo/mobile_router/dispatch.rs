@@ -18,7 +18,7 @@ use roam6_wire::icmp6::{
     RouterSolicitation,
 };
 use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU, protocol};
-use roam6_wire::{LinkAddress, Prefix};
+use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// RFC 8201 §5.2: how long a Packet Too Big is valid.
@@ -236,9 +236,10 @@ impl MobileRouter {
         if let Some(uplink) = probed.as_mut().filter(|_| datagram.destination == self.config.home_address.0) {
             uplink.last_tunnelled_reply = Some(self.now);
         }
-        if let Some((bid, change)) =
-            probed.and_then(|uplink| Some((uplink.config.bid, uplink.prober.receive_reply(now, echo.sequence)?)))
-        {
+        let change = probed.and_then(|uplink| uplink.prober.receive_reply(now, echo.sequence));
+        let bid = Bid(echo.identifier);
+        self.judge_path(now, bid, out);
+        if let Some(change) = change {
             self.report_path(bid, change, out);
             self.receive_path_change(self.now, (bid, change == PathChange::Down));
             if self.registration.binding().is_none() {

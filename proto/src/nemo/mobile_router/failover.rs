@@ -277,7 +277,7 @@ impl MobileRouter {
     /// another. An answer of another one shows that the present one is at fault, and not the path; an answer of the
     /// present one, that it has lost the binding, or that the tunnel is at fault on other uplinks only.
     pub(super) fn probe_alternates(&mut self, due: &[Probe], out: &mut Outbox) {
-        for probe in due {
+        for probe in due.iter().filter(|probe| !probe.in_burst) {
             if let Some(request) = self.direct_echo_request(*probe) {
                 out.transmit(request);
             }

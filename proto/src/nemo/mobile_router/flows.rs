@@ -1,6 +1,7 @@
 //! Flow bindings: those that an update requests, and the status of each (RFC 6089 §5.2).
 
 use super::MobileRouter;
+use super::probing::Standing;
 use super::registration::{CareOf, DesiredRegistration, Location};
 use crate::contract::config::flow::FlowRule;
 use crate::{Outbox, VecMap};
@@ -18,9 +19,12 @@ pub(super) struct FlowStatuses {
 }
 
 impl MobileRouter {
-    /// The flow rules whose uplink is registered; others must not be requested (RFC 6089 §5.2.2.1).
+    /// The flow rules whose uplink is registered; others must not be requested (RFC 6089 §5.2.2.1). Nor are those of
+    /// uplinks that are left to better ones.
     pub(super) fn flows_of<'a>(&'a self, care_of: &'a [CareOf]) -> impl Iterator<Item = &'a FlowRule> {
-        self.config.flows.iter().filter(|rule| care_of.iter().any(|one| one.bid == rule.bid))
+        let good = care_of.iter().any(|care_of| self.standing(care_of.bid) == Standing::Good);
+        let usable = move |care_of: &&CareOf| !good || self.standing(care_of.bid) == Standing::Good;
+        self.config.flows.iter().filter(move |rule| care_of.iter().filter(usable).any(|one| one.bid == rule.bid))
     }
 
     /// Evaluates the statuses of the requested flows. They affect neither the rest of the registration nor outbound

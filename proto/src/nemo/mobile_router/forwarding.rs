@@ -72,11 +72,11 @@ impl MobileRouter {
     /// The paths of the tunnel, best first. One that is not yet acknowledged, or is lingering, only receives.
     pub(super) fn paths(&self) -> Vec<TunnelPath> {
         let live = self.care_of_in_use();
-        let best = live.iter().map(|care_of| care_of.priority).min().unwrap_or_default();
+        let best = live.first().map(|care_of| self.rank(care_of));
         let mut paths: Vec<TunnelPath> = Vec::new();
         for (index, care_of) in live.iter().enumerate() {
             let weight = match self.config.load_sharing {
-                LoadSharing::Weighted if care_of.priority == best => self.weight(care_of.bid),
+                LoadSharing::Weighted if Some(self.rank(care_of)) == best => self.weight(care_of.bid),
                 LoadSharing::Single | LoadSharing::Standby if index == 0 => 1,
                 _ => 0,
             };
@@ -115,7 +115,7 @@ impl MobileRouter {
             (true, false) => pending.iter().filter(works).copied().collect(),
             (true, true) => held,
         };
-        live.sort_by_key(|care_of| care_of.priority);
+        live.sort_by_key(|care_of| self.rank(care_of));
         live
     }
 
@@ -308,7 +308,7 @@ impl MobileRouter {
     }
 
     fn flows(&self) -> Vec<TunnelFlow> {
-        let mut rules: Vec<&FlowRule> = self.config.flows.iter().collect();
+        let mut rules: Vec<&FlowRule> = self.config.flows.iter().filter(|rule| !self.is_avoided(rule.bid)).collect();
         rules.sort_by_key(|rule| rule.priority);
         rules.iter().map(|rule| TunnelFlow { selector: reversed(&rule.selector), bid: rule.bid }).collect()
     }

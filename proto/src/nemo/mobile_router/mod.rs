@@ -26,6 +26,7 @@ mod ipv4_uplink;
 mod mode_selector;
 mod path_mtu;
 mod path_mtu_search;
+mod path_quality;
 pub mod probe;
 mod probing;
 pub mod registration;

@@ -1,6 +1,7 @@
 //! Path probes: one echo request to the home agent each interval, with damping (no RFC; the parameters are the
 //! operator's, [`ProbeConfig`]).
 
+use super::path_quality::{PathQuality, QualityLimits};
 use crate::base::time::Time;
 use crate::contract::config::nemo as config;
 use core::time::Duration;
@@ -10,6 +11,9 @@ use roam6_wire::Bid;
 const MAX_UP_AFTER: u32 = 1024;
 /// Consecutive answers that reset damping.
 const DAMPING_RESET: u32 = 300;
+/// After a probe whose answer is overdue: further probes, by their number in an interval, and for how long.
+const BURST_RATE: u32 = 4;
+const BURST_TIME: Duration = Duration::from_secs(1);
 
 /// The state of one uplink's path to the home agent; a new one counts as up.
 #[derive(Debug, Default, Clone)]
@@ -28,6 +32,11 @@ pub struct Prober {
     last_sent: Time,
     interval: Duration,
     round_trip: Option<Duration>,
+    /// What the answers say about the path.
+    pub quality: PathQuality,
+    /// When the next probe of a burst is due, or a burst may begin.
+    burst_at: Option<Time>,
+    burst_until: Option<Time>,
 }
 
 /// A probe to send.
@@ -37,6 +46,8 @@ pub struct Probe {
     pub bid: Bid,
     /// The sequence number.
     pub sequence: u16,
+    /// It belongs to a burst: whether it is answered says something about the quality of the path only.
+    pub in_burst: bool,
 }
 
 /// A change of the path's state.
@@ -93,23 +104,59 @@ impl Prober {
     pub fn restart(&mut self, now: Time) {
         let doubted = self.was_silent || self.silent;
         let (needed, sequence) = (self.up_after, self.sequence);
-        *self = Prober { next_at: Some(now), up_after: needed, sequence, was_silent: doubted, ..Prober::default() };
+        let mut quality = core::mem::take(&mut self.quality);
+        quality.restart(now);
+        *self = Prober {
+            next_at: Some(now),
+            up_after: needed,
+            sequence,
+            was_silent: doubted,
+            quality,
+            ..Prober::default()
+        };
     }
 
     /// Stops probing.
     pub fn stop(&mut self) {
         self.was_silent |= self.silent;
         self.next_at = None;
+        self.burst_at = None;
         self.silent = false;
     }
 
     /// When the next probe is due.
     pub fn deadline(&self) -> Option<Time> {
-        self.next_at
+        self.next_at.map(|next| self.burst_at.map_or(next, |burst| next.min(burst)))
+    }
+
+    /// The sequence number of the probe of a burst to send now, if one is due: after a probe whose answer is overdue,
+    /// which is soon enough to tell a path that loses much from one that lost one packet.
+    pub fn next_burst_probe(&mut self, now: Time, probe: config::ProbeConfig) -> Option<u16> {
+        if !probe.burst || self.next_at.is_none() || self.silent || self.quality.degradation().is_some() {
+            self.burst_at = None;
+            return None;
+        }
+        self.burst_at.filter(|burst| *burst <= now)?;
+        if self.quality.notice_overdue(now) {
+            self.burst_until = Some(now + BURST_TIME);
+        }
+        if self.burst_until.take_if(|until| *until <= now).is_some() || self.burst_until.is_none() {
+            self.burst_at = self.quality.next_overdue();
+            return None;
+        }
+        self.sequence = self.sequence.wrapping_add(1);
+        self.quality.record_sent(now, self.sequence);
+        self.burst_at = Some(now + probe.interval / BURST_RATE);
+        Some(self.sequence)
     }
 
     /// The sequence number of the probe to send now, if one is due, and the change caused by missing answers.
-    pub fn next_probe(&mut self, now: Time, probe: config::ProbeConfig) -> Option<(u16, Option<PathChange>)> {
+    pub fn next_probe(
+        &mut self,
+        now: Time,
+        probe: config::ProbeConfig,
+        limits: QualityLimits,
+    ) -> Option<(u16, Option<PathChange>)> {
         self.next_at.filter(|next| *next <= now)?;
         let mut change = None;
         if self.missed >= probe.down_after {
@@ -118,6 +165,7 @@ impl Prober {
                 self.silent = true;
                 self.silent_since = Some(now);
                 self.up_after = if self.up_after == 0 { probe.up_after } else { self.up_after * 2 }.min(MAX_UP_AFTER);
+                self.quality.receive_silence(now, limits);
                 change = Some(PathChange::Down);
             }
         }
@@ -125,6 +173,10 @@ impl Prober {
         self.sequence = self.sequence.wrapping_add(1);
         self.next_at = Some(now + probe.interval);
         (self.last_sent, self.interval) = (now, probe.interval);
+        self.quality.record_sent(now, self.sequence);
+        if probe.burst && self.burst_at.is_none() {
+            self.burst_at = self.quality.next_overdue();
+        }
         Some((self.sequence, change))
     }
 
@@ -132,11 +184,15 @@ impl Prober {
     pub fn receive_reply(&mut self, now: Time, sequence: u16) -> Option<PathChange> {
         // An answer to none of the recent probes is ignored.
         let behind = self.sequence.wrapping_sub(sequence);
-        if self.next_at.is_none() || behind > 64 || self.missed == 0 {
+        if self.next_at.is_none() || behind > 64 {
+            return None;
+        }
+        let measured = self.quality.record_answer(now, sequence);
+        if self.missed == 0 {
             return None;
         }
         self.missed = 0;
-        let round_trip = now.since(self.last_sent) + self.interval * u32::from(behind);
+        let round_trip = measured.unwrap_or_else(|| now.since(self.last_sent) + self.interval * u32::from(behind));
         self.round_trip = Some(self.round_trip.map_or(round_trip, |known| round_trip.max(known - known / 8)));
         self.answered = self.answered.saturating_add(1);
         if !self.silent && self.answered >= DAMPING_RESET {
@@ -156,12 +212,13 @@ mod tests {
     use super::*;
 
     const PROBE: config::ProbeConfig =
-        config::ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5 };
+        config::ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5, burst: false };
+    const LIMITS: QualityLimits = QualityLimits { max_rtt: None, max_loss: None };
 
     /// Runs `answered` intervals with an answer and then counts those until the path is dead.
     fn intervals_until(prober: &mut Prober, now: &mut Time, answers: bool, change: PathChange) -> u32 {
         for count in 1..10_000 {
-            let (sequence, silence) = prober.next_probe(*now, PROBE).unwrap();
+            let (sequence, silence) = prober.next_probe(*now, PROBE, LIMITS).unwrap();
             *now = prober.deadline().unwrap();
             let answer = if answers { prober.receive_reply(*now, sequence) } else { None };
             if silence.or(answer) == Some(change) {
@@ -186,9 +243,9 @@ mod tests {
     fn late_probe_reply_counts_and_stray_one_does_not() {
         let mut prober = Prober::default();
         prober.restart(Time::ZERO);
-        let (first, _) = prober.next_probe(Time::ZERO, PROBE).unwrap();
-        prober.next_probe(Time::from_micros(200_000), PROBE).unwrap();
-        prober.next_probe(Time::from_micros(400_000), PROBE).unwrap();
+        let (first, _) = prober.next_probe(Time::ZERO, PROBE, LIMITS).unwrap();
+        prober.next_probe(Time::from_micros(200_000), PROBE, LIMITS).unwrap();
+        prober.next_probe(Time::from_micros(400_000), PROBE, LIMITS).unwrap();
         let now = Time::from_micros(450_000);
         assert_eq!(prober.receive_reply(now, first.wrapping_sub(100)), None);
         assert_eq!(prober.missed, 3);

@@ -45,9 +45,10 @@ impl MobileRouter {
             }
             self.retain_reaching(&mut usable);
         }
-        usable.sort_by_key(|uplink| uplink.config.priority);
-        let mut candidates = usable.iter().filter_map(|uplink| self.care_of_on(uplink)).collect();
+        usable.sort_by_key(|uplink| (self.standing(uplink.config.bid), uplink.config.priority));
+        let mut candidates: Vec<CareOf> = usable.iter().filter_map(|uplink| self.care_of_on(uplink)).collect();
         Self::retain_one_family(&mut candidates);
+        self.put_last(&mut candidates);
         candidates
     }
 

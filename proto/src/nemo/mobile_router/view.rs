@@ -1,6 +1,8 @@
 //! The operator's view of the mobile router, and its next deadline.
 
 use super::MobileRouter;
+use super::path_quality::Degradation;
+use super::probing::Standing;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::contract::view::{
@@ -87,6 +89,7 @@ impl MobileRouter {
             },
             last_error: None,
             error_age: None,
+            quality: None,
         }));
         view.tunnels.extend(self.paths().iter().map(|path| TunnelView {
             tunnel: super::forwarding::TUNNEL.0,
@@ -160,6 +163,12 @@ impl MobileRouter {
 
     /// The use of a usable uplink: `visited` only once acknowledged.
     fn usage_state(&self, uplink: &Uplink) -> LinkState {
+        let avoided = self.is_avoided(uplink.config.bid);
+        match uplink.prober.quality.degradation().filter(|_| self.standing(uplink.config.bid) == Standing::Last) {
+            Some(Degradation::Silence) if avoided => return LinkState::Recovering,
+            Some(Degradation::Loss { .. } | Degradation::RoundTrip { .. }) => return LinkState::Degraded,
+            _ => {}
+        }
         let own = self.care_of_on(uplink).map(|care_of| care_of.address);
         let mine = |care_of: &CareOf| Some(care_of.address) == own;
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
@@ -212,6 +221,7 @@ impl MobileRouter {
                 .chain(uplink.ipv4.in_use().map(|address| without_port(address.0)))
                 .collect(),
             state,
+            quality: self.show_quality(now, uplink),
         }
     }
 }

@@ -140,7 +140,12 @@ fn return_home_deregisters_unless_home_and_away() {
 
 #[test]
 fn black_hole_on_home_link_is_detected() {
-    let probe = Some(ProbeConfig { interval: core::time::Duration::from_millis(200), down_after: 3, up_after: 5 });
+    let probe = Some(ProbeConfig {
+        interval: core::time::Duration::from_millis(200),
+        down_after: 3,
+        up_after: 5,
+        burst: false,
+    });
     let mut bench = bound(MobileRouterConfig { probe, ..both() });
     let mut update_without = None;
     while update_without.is_none() && bench.now < at(6000) {

@@ -199,7 +199,7 @@ impl TestBed {
     }
 
     /// The same; the home agent answers the echo requests, tunnelled or not, and the updates that are selected.
-    fn probe_if(
+    pub(super) fn probe_if(
         &mut self,
         millis: u64,
         answered: impl Fn(&Echo, bool) -> bool,

@@ -15,6 +15,7 @@ mod interfaces;
 mod ipsec;
 mod links;
 mod mcoa;
+mod quality;
 mod renumbering;
 mod resolvers;
 mod restart;
