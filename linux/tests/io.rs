@@ -263,6 +263,44 @@ fn packet_without_a_route_is_retried_until_there_is_one() {
     assert!(received.iter().any(|packet| packet.bytes == update), "{received:?}");
 }
 
+/// The kernel makes no entry for the router, and refuses the packet with EINVAL.
+#[test]
+fn packet_leaves_while_the_neighbour_table_of_the_machine_is_full() {
+    let test = "packet_leaves_while_the_neighbour_table_of_the_machine_is_full";
+    if std::env::var_os("ROAM6_OWN_MACHINE").is_none() {
+        return println!("skipped: {test}: other namespaces of this machine use the table");
+    }
+    let Some(mut two) = Two::new(test) else { return };
+    let (link, router) = (two.far_link.link, "fe80::77");
+    two.there.enter();
+    let (table, destination, source) = (RouteTable::MAIN, "2001:db8:7::/64".parse().unwrap(), Prefix::ALL);
+    let target = NextHop::Gateway { link, router: address(router) };
+    put(&mut two.far, &[Item::Route(Route { table, destination, source, metric: 512, target, mtu: None })]);
+    two.here.enter();
+    let mut advertisement =
+        packet(router, "ff02::1", &[(58, vec![134, 0, 0, 0, 64, 0, 0, 30, 0, 0, 0, 0, 0, 0, 0, 0])]);
+    advertisement[7] = 255;
+    let transmit = Transmit { via: Via::Link(two.near_link.link), bytes: advertisement.clone() };
+    two.near.execute([Output::Transmit(transmit)], |report| panic!("{report:?}"));
+    two.there.enter();
+    let received = receive(&mut two.far, std::slice::from_ref(&advertisement));
+    assert!(received.iter().any(|packet| packet.bytes == advertisement), "{received:?}");
+    // None of these expires for some seconds.
+    let entries = (0..1100)
+        .map(|last| format!("neigh add 2001:db8:5::{last:x} lladdr 02:00:00:00:00:05 nud reachable dev there0\n"));
+    let directory = tempfile::tempdir().unwrap();
+    let batch = directory.path().join("entries");
+    std::fs::write(&batch, entries.collect::<String>()).unwrap();
+    run(&format!("ip -6 -force -batch {} 2>/dev/null || true", batch.display()));
+    two.here.enter();
+    let update = packet("2001:db8::2", "2001:db8:7::1", &[mobility()]);
+    two.send(Via::Link(link), &update);
+    let received = receive(&mut two.near, std::slice::from_ref(&update));
+    assert!(received.iter().any(|packet| packet.bytes == update), "{received:?}");
+    two.there.enter();
+    run(&format!("ip -6 neighbour show {router} dev there0 | grep -q extern_learn"));
+}
+
 #[test]
 fn nd_proxy_answers_with_the_requested_router_flag() {
     let Some(mut two) = Two::new("nd_proxy_answers_with_the_requested_router_flag") else { return };

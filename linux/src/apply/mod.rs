@@ -23,6 +23,7 @@ use crate::io::udp_port_hold::UdpPortHolds;
 use crate::journal::Journal;
 use crate::mptcp::Mptcp;
 use crate::netlink::socket::{Netlink, Request};
+use crate::netlink::{lookup, neighbour};
 use crate::options::HostOptions;
 use crate::shim::Shim;
 use crate::tunnel::Tunnels;
@@ -34,9 +35,10 @@ use nix::sys::epoll::Epoll;
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
-use roam6_proto::contract::item::{Route, RouteTable, TunnelId};
+use roam6_proto::contract::item::{Neighbour, Route, RouteTable, TunnelId};
 use roam6_proto::contract::report::HostReport;
 use roam6_proto::{Item, Key, LinkId, Outcome, Put, Report, Time};
+use roam6_wire::LinkAddress;
 use source_filter::SourceFilters;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -189,6 +191,22 @@ impl Executor {
         if std::mem::take(&mut self.underlay_changed) {
             self.tunnels.invalidate_next_hops().unwrap_or_else(|error| self.notice(error));
         }
+    }
+
+    /// Gives the kernel a neighbour entry for the router by which it sends from `pair.local` to `pair.peer`, if `known` has its
+    /// link-layer address. Whether it did; it does not if the routing tables discard the packet.
+    pub(crate) fn put_router_neighbour(
+        &mut self,
+        pair: AddressPair,
+        link: LinkId,
+        known: impl Fn(Ipv6Addr) -> Option<LinkAddress>,
+    ) -> bool {
+        let Ok(Some(way)) = lookup::route_lookup(&mut self.netlink, pair, Some(link)) else { return false };
+        let Some((address, link_address)) = way.gateway.and_then(|router| Some((router, known(router)?))) else {
+            return false;
+        };
+        let entry = Neighbour { link, address, link_address };
+        self.netlink.execute(&[neighbour::put_learned(&entry)]).iter().all(Result::is_ok)
     }
 
     /// A route of others changed.

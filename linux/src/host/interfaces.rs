@@ -143,6 +143,7 @@ impl Host {
 
     pub(super) fn handle_link_loss(&mut self, link: LinkId) {
         self.sender.close_link(link);
+        self.routers.forget(link);
         self.carrier_losses.remove(&link);
         if let Some(event) = self.links.remove(&link) {
             self.queue_input(Input::Link(LinkEvent { up: false, ..event }));

@@ -18,6 +18,7 @@ use crate::io::packet_socket::{PacketFilter, PacketSocket};
 use crate::io::raw_sender::RawSender;
 use crate::io::receiver::Receiver;
 use crate::io::retry_queue::RetryQueue;
+use crate::io::router_cache::RouterCache;
 use crate::journal::Journal;
 use crate::link_watch::LinkWatch;
 use crate::mptcp::events::SubflowEvents;
@@ -76,6 +77,7 @@ pub struct Host {
     repair_at: Option<Time>,
     repair_pause: Duration,
     retry_queue: RetryQueue,
+    routers: RouterCache,
     send_error_reported: Option<Time>,
     /// When to reconcile next; not before stale items are removed.
     reconcile_at: Option<Time>,
@@ -138,6 +140,7 @@ impl Host {
             repair_at: None,
             repair_pause: REPAIR_PAUSE.0,
             retry_queue: RetryQueue::default(),
+            routers: RouterCache::default(),
             send_error_reported: None,
             reconcile_at: None,
             nesting: NestingWatch::default(),

@@ -12,6 +12,7 @@ impl Host {
         for _ in 0..BATCH {
             match self.receiver.receive(socket) {
                 Ok(Some(packet)) if self.is_for_engines(&packet) => {
+                    self.routers.note(&packet);
                     self.executor.translate_icmp_error(&packet.bytes);
                     self.queue_input(Input::Packet(packet));
                 }

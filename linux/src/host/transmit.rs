@@ -2,7 +2,10 @@
 
 use super::Host;
 use core::time::Duration;
+use roam6_proto::base::ids::AddressPair;
 use roam6_proto::{Frame, Transmit, Via};
+use roam6_wire::ip6::Datagram;
+use std::io;
 
 /// Shortest interval between reports of packets that could not be sent.
 const SEND_ERROR_INTERVAL: Duration = Duration::from_secs(1);
@@ -26,7 +29,11 @@ impl Host {
             Via::Link(link) => self.links.get(&link).and_then(|link| link.address),
             _ => None,
         };
-        let Err(error) = self.sender.send(transmit, link) else { return };
+        let mut sent = self.sender.send(transmit, link);
+        if is_refused_neighbour(&sent) && self.put_router_neighbour(transmit) {
+            sent = self.sender.send(transmit, link);
+        }
+        let Err(error) = sent else { return };
         if self.retry_queue.push(self.clock.now(), transmit, attempts, &error) {
             return;
         }
@@ -35,6 +42,16 @@ impl Host {
             Via::Link(link) | Via::Neighbour { link, .. } => format!(" by {link}"),
         };
         self.report_send_error(format!("packet not sent{way}: {error}"));
+    }
+
+    /// Gives the kernel a neighbour entry for the router of a packet that it could not make one for; whether it has one now.
+    /// Right after a move all packets need a new one, and in a machine whose neighbour table is full (it is one for all
+    /// network namespaces) none is made before others expire.
+    fn put_router_neighbour(&mut self, transmit: &Transmit) -> bool {
+        let (Via::Link(link), Ok(datagram)) = (transmit.via, Datagram::parse(&transmit.bytes)) else { return false };
+        let pair = AddressPair { local: datagram.source, peer: datagram.destination };
+        let routers = &self.routers;
+        self.executor.put_router_neighbour(pair, link, |router| routers.find(link, router))
     }
 
     pub(super) fn send_frame(&mut self, frame: Frame) {
@@ -59,4 +76,9 @@ impl Host {
             self.executor.notice(text);
         }
     }
+}
+
+/// Whether the kernel could not make a neighbour entry (`ip6_finish_output2`), or a route discards the packet.
+fn is_refused_neighbour(sent: &io::Result<()>) -> bool {
+    sent.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
 }

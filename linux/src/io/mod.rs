@@ -8,4 +8,5 @@ pub(crate) mod raw_sender;
 mod raw_socket;
 pub(crate) mod receiver;
 pub(crate) mod retry_queue;
+pub(crate) mod router_cache;
 pub(crate) mod udp_port_hold;

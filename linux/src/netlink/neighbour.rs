@@ -23,6 +23,18 @@ pub(crate) fn put(neighbour: &Neighbour) -> Request {
     Request::replace(Message::new(libc::RTM_NEWNEIGH, &message))
 }
 
+/// Adds an entry that the kernel verifies before long, as that of a router heard (RFC 4861 §6.3.4), unless it has one. The
+/// limit of the neighbour table does not apply to an entry that is learned elsewhere.
+pub(crate) fn put_learned(neighbour: &Neighbour) -> Request {
+    let mut message = write(neighbour.link, neighbour.address);
+    // It is not an item of the plan.
+    message.attributes.retain(|attribute| !matches!(attribute, NeighbourAttribute::Protocol(_)));
+    message.header.state = NeighbourState::Stale;
+    message.header.flags = NeighbourFlags::ExtLearned;
+    message.attributes.push(NeighbourAttribute::LinkLocalAddress(neighbour.link_address.0.to_vec()));
+    Request::add(Message::new(libc::RTM_NEWNEIGH, &message))
+}
+
 /// Removes the entry.
 pub(crate) fn remove(neighbour: &Neighbour) -> Request {
     Request::remove(Message::new(libc::RTM_DELNEIGH, &write(neighbour.link, neighbour.address)))
@@ -132,4 +144,40 @@ fn write(link: LinkId, address: Ipv6Addr) -> NeighbourMessage {
         NeighbourAttribute::Protocol(RouteProtocol::Other(PROTOCOL)),
     ];
     message
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
+mod tests {
+    use super::*;
+    use crate::netlink::socket::Netlink;
+    use nix::sched::{CloneFlags, unshare};
+    use std::process::Command;
+
+    fn ip(arguments: &str) -> String {
+        let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn entry_of_a_router_is_exempt_from_the_table_limit_and_replaces_none() {
+        let test = "entry_of_a_router_is_exempt_from_the_table_limit_and_replaces_none";
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            return println!("skipped: {test}: no network namespace: {error}");
+        }
+        ip("link add near0 type veth peer name far0");
+        ip("link set near0 up");
+        let mut netlink = Netlink::open().unwrap();
+        let link = LinkId(nix::net::if_::if_nametoindex("near0").unwrap());
+        let entry = |last| Neighbour {
+            link,
+            address: "fe80::1".parse().unwrap(),
+            link_address: LinkAddress([2, 0, 0, 0, 0, last]),
+        };
+        for last in [1, 2] {
+            assert_eq!(netlink.execute(&[put_learned(&entry(last))]), [Ok(())]);
+            let shown = ip("-6 neighbour show dev near0");
+            assert!(shown.starts_with("fe80::1 lladdr 02:00:00:00:00:01 extern_learn"), "{shown}");
+        }
+    }
 }
