@@ -5,16 +5,17 @@
 use crate::error::Error;
 use crate::netlink::link;
 use crate::netlink::monitor::{self, Announcement};
+use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::Netlink;
 use core::time::Duration;
-use roam6_proto::{LinkId, Time};
+use roam6_proto::{LinkId, LinkTraffic, Time};
 
 /// Shortest time between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Polling continues for this long after a change, because the kernel may announce the next one late.
 const POLL_DURATION: Duration = Duration::from_millis(1100);
 
-/// When to poll next, and the netlink socket to poll with.
+/// When to poll next, and the netlink socket to poll with; it reads counters too.
 pub(crate) struct LinkWatch {
     netlink: Netlink,
     last_poll: Option<Time>,
@@ -47,6 +48,13 @@ impl LinkWatch {
     /// Notes a change of a link, after which polling continues for a while.
     pub(crate) fn note_change(&mut self, now: Time) {
         self.poll_until = now + POLL_DURATION;
+    }
+
+    /// The traffic of an interface; `None` if there is none.
+    pub(crate) fn traffic(&mut self, link: LinkId) -> Result<Option<LinkTraffic>, Error> {
+        let Some(RtnlMessage::NewLink(found)) = self.netlink.get(link::get(link))? else { return Ok(None) };
+        let (rx, tx) = found.traffic;
+        Ok(Some(LinkTraffic { link, tx, rx }))
     }
 
     /// The present state of an interface; `None` if it was removed.

@@ -29,7 +29,9 @@ pub use base::vec_set::VecSet;
 pub use contract::command::Command;
 pub use contract::desired_state::DesiredState;
 pub use contract::engine::{Engine, Outbox};
-pub use contract::input::{Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, Outcome, Packet};
+pub use contract::input::{
+    Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, LinkTraffic, Outcome, Packet,
+};
 pub use contract::item::{Item, Key, Plan};
 pub use contract::output::{ActivityQuery, Output, Put, Transmit, Via};
 pub use contract::report::{DropReason, Report};

@@ -180,6 +180,11 @@ impl Host {
                     let activity = self.executor.sample(self.clock.now(), &sample);
                     activity.into_iter().for_each(|activity| self.queue_input(Input::Activity(activity)));
                 }
+                Output::LinkTrafficQuery(link) => {
+                    // An interface that is gone is announced by a link event.
+                    let traffic = self.link_watch.traffic(link).ok().flatten();
+                    traffic.into_iter().for_each(|traffic| self.queue_input(Input::LinkTraffic(traffic)));
+                }
                 Output::Frame(frame) => self.send_frame(frame),
                 Output::Report(value) => report(value),
             }

@@ -64,6 +64,7 @@ pub(super) fn key_of(record: &JournalRecord) -> JournalKey {
         JournalRecord::Sequence(sequence) => JournalKey::Sequence(sequence.home_address),
         JournalRecord::HbaSet(set) => JournalKey::HbaSet(set.number),
         JournalRecord::CareOfPrefix(lent) => JournalKey::CareOfPrefix(lent.prefix),
+        JournalRecord::Usage(usage) => JournalKey::Usage(usage.bid),
     }
 }
 

@@ -4,7 +4,7 @@ use super::attribute::{NESTED, attribute, find, text_attribute, text_of, u32_of}
 use super::message::Message;
 use netlink_packet_core::{Emitable, NlaBuffer, NlasIterator};
 use roam6_proto::base::ids::LinkId;
-use roam6_proto::contract::input::LinkEvent;
+use roam6_proto::contract::input::{LinkEvent, TrafficCount};
 use roam6_wire::LinkAddress;
 
 /// Octets of `struct ifinfomsg` of rtnetlink(7).
@@ -22,8 +22,8 @@ pub(crate) struct Link {
     pub(crate) name: String,
     /// As in `ip link add type KIND`; empty for others.
     pub(crate) kind: String,
-    /// Packets received and sent.
-    pub(crate) packets: (u64, u64),
+    /// Traffic received and sent.
+    pub(crate) traffic: (TrafficCount, TrafficCount),
     /// How often it lost its carrier.
     pub(crate) carrier_losses: u32,
     /// Whether its packets have an Ethernet header.
@@ -60,7 +60,7 @@ impl Link {
             libc::IFLA_ADDRESS => self.address = <[u8; 6]>::try_from(value).ok().map(LinkAddress),
             libc::IFLA_CARRIER_DOWN_COUNT => self.carrier_losses = u32_of(value).unwrap_or_default(),
             libc::IFLA_LINKINFO => self.kind = find(value, IFLA_INFO_KIND).map(text_of).unwrap_or_default(),
-            libc::IFLA_STATS64 => self.packets = packets(value).unwrap_or_default(),
+            libc::IFLA_STATS64 => self.traffic = traffic(value).unwrap_or_default(),
             _ => {}
         }
     }
@@ -78,10 +78,12 @@ impl Link {
     }
 }
 
-/// The first two numbers of `struct rtnl_link_stats64`.
-fn packets(value: &[u8]) -> Option<(u64, u64)> {
-    let (received, sent) = value.first_chunk::<16>()?.split_first_chunk::<8>()?;
-    Some((u64::from_ne_bytes(*received), u64::from_ne_bytes(*sent.first_chunk()?)))
+/// The first four numbers of `struct rtnl_link_stats64`: packets received and sent, octets received and sent.
+fn traffic(value: &[u8]) -> Option<(TrafficCount, TrafficCount)> {
+    let mut numbers = value.chunks_exact(8).map_while(|number| Some(u64::from_ne_bytes(number.try_into().ok()?)));
+    let (received, sent) = (numbers.next()?, numbers.next()?);
+    let count = |packets, octets| TrafficCount { packets, octets };
+    Some((count(received, numbers.next()?), count(sent, numbers.next()?)))
 }
 
 /// A change of an interface, or a new one.
@@ -167,6 +169,17 @@ mod tests {
         assert_eq!((link.index, &*link.name, &*link.kind), (7, "nemo0", "ip6tnl"));
         let event = link.event().unwrap();
         assert_eq!((event.mtu, event.up, event.address), (1400, false, None), "its lower layer is not up");
+    }
+
+    #[test]
+    fn traffic_is_read_from_the_first_four_counters() {
+        let statistics: Vec<u8> = (1..=24_u64).flat_map(|number| (number << 33).to_ne_bytes()).collect();
+        let change = LinkChange::of(7).with(libc::IFLA_STATS64, &statistics);
+        let (received, sent) = Link::read(&change.octets()).unwrap().traffic;
+        assert_eq!((received.packets, received.octets), (1 << 33, 3 << 33));
+        assert_eq!((sent.packets, sent.octets), (2 << 33, 4 << 33));
+        let short = LinkChange::of(7).with(libc::IFLA_STATS64, statistics.get(..31).unwrap());
+        assert_eq!(Link::read(&short.octets()).unwrap().traffic, Default::default());
     }
 
     #[test]

@@ -219,9 +219,9 @@ impl Tunnels for Ip6Tnl {
     fn counters(&mut self) -> VecMap<String, u64> {
         let (mut entered, mut left) = (0, 0);
         for (_, link) in self.dump_devices().unwrap_or_default() {
-            let (received, sent) = link.packets;
-            entered += sent;
-            left += received;
+            let (received, sent) = link.traffic;
+            entered += sent.packets;
+            left += received.packets;
         }
         VecMap::from([("encapsulated".to_owned(), entered), ("decapsulated".to_owned(), left)])
     }

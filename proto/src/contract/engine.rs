@@ -1,5 +1,6 @@
 //! The interface of every protocol engine: one method that takes events, one that returns the next deadline.
 
+use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::input::{Frame, Input};
 use crate::contract::item::Key;
@@ -85,6 +86,11 @@ impl Outbox {
     /// Queries the traffic of a context.
     pub fn query_activity(&mut self, sample: ActivityQuery) {
         self.outputs.push(Output::ActivityQuery(sample));
+    }
+
+    /// Queries the traffic of an interface.
+    pub fn query_link_traffic(&mut self, link: LinkId) {
+        self.outputs.push(Output::LinkTrafficQuery(link));
     }
 
     /// Reports an event.

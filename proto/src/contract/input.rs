@@ -40,6 +40,8 @@ pub enum Input {
     /// The traffic of a context: the answer to a [`ActivityQuery`](crate::contract::output::ActivityQuery), or a notification that it
     /// requested.
     Activity(Activity),
+    /// The traffic of an interface: the answer to [`Output::LinkTrafficQuery`](crate::contract::output::Output).
+    LinkTraffic(LinkTraffic),
     /// A command of an operator or of the daemon.
     #[serde(rename = "order")]
     Command(Command),
@@ -260,11 +262,24 @@ pub struct Activity {
     pub rx: TrafficCount,
 }
 
+/// The traffic of an interface since it was created, as its driver counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkTraffic {
+    /// The interface.
+    pub link: LinkId,
+    /// Traffic sent.
+    #[serde(rename = "out")]
+    pub tx: TrafficCount,
+    /// Traffic received.
+    #[serde(rename = "in")]
+    pub rx: TrafficCount,
+}
+
 /// A traffic counter.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrafficCount {
     /// Packets.
     pub packets: u64,
-    /// Octets, IPv6 headers included.
+    /// Octets, IPv6 headers included; of an interface those of its link layer too.
     pub octets: u64,
 }

@@ -22,6 +22,9 @@ pub enum Output {
     /// Query the traffic of a context.
     #[serde(rename = "sample")]
     ActivityQuery(ActivityQuery),
+    /// Query the traffic of an interface. The host answers at once with one
+    /// [`LinkTraffic`](crate::contract::input::LinkTraffic), unless there is no such interface.
+    LinkTrafficQuery(LinkId),
     /// Report an event.
     Report(Report),
 }

@@ -128,6 +128,7 @@ impl PathManager {
             | Input::Command(_)
             | Input::Flow(_)
             | Input::Activity(_)
+            | Input::LinkTraffic(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
         }
@@ -408,6 +409,7 @@ impl Engine for PathManager {
                 last_error: None,
                 error_age: None,
                 quality: None,
+                usage: None,
                 name: link.name.clone(),
                 role: LinkRole::MobileNetworkNode,
                 up: link.up,

@@ -39,6 +39,7 @@ impl Shim {
             last_error: None,
             error_age: None,
             quality: None,
+            usage: None,
             name: event.name.clone(),
             role: LinkRole::Shim,
             up: event.up,

@@ -2,6 +2,7 @@
 
 use super::spanned::Spanned;
 use crate::config::check;
+use crate::config::data_plan::{DataPlanKeys, HumanOctets};
 use crate::config::duration::HumanDuration;
 use crate::config::flow::{self, Flow};
 use crate::config::ipsec::Ipsec;
@@ -10,8 +11,9 @@ use crate::config::source::Diagnostics;
 use core::time::Duration;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::nemo::{
-    Authentication, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig,
-    PrefixMode, PrefixPreference, PrefixSharing, ProbeConfig, StaticAddress, UplinkConfig,
+    Authentication, BeyondCap, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, LoadSharing,
+    MobileRouterConfig, PlanPeriod, PrefixMode, PrefixPreference, PrefixSharing, ProbeConfig, StaticAddress,
+    UplinkConfig,
 };
 use roam6_wire::{Bid, DomainName, HomeAddress, Prefix};
 use serde::Deserialize;
@@ -65,6 +67,12 @@ struct UplinkTable {
     gateway: Option<Spanned<Ipv6Addr>>,
     max_rtt: Option<Spanned<HumanDuration>>,
     max_loss: Option<Spanned<u8>>,
+    #[serde(default)]
+    metered: bool,
+    cap: Option<Spanned<HumanOctets>>,
+    period: Option<PlanPeriod>,
+    period_start: Option<Spanned<u8>>,
+    beyond: Option<Spanned<BeyondCap>>,
 }
 
 #[derive(Deserialize)]
@@ -225,6 +233,8 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, diagnostics: &mut Di
             address: static_address(table, section, diagnostics),
             max_rtt: max_rtt(table, diagnostics),
             max_loss: Some(diagnostics.number(&table.max_loss, "max_loss", 1..=100).unwrap_or(20)),
+            metered: table.metered,
+            plan: Some(data_plan(table).validate(diagnostics)),
         });
     }
     diagnostics.limit(&section.uplink, MAX_LIST, "uplinks", "list fewer");
@@ -239,6 +249,10 @@ fn max_rtt(table: &UplinkTable, diagnostics: &mut Diagnostics<'_>) -> Option<Dur
     }
     let bounds = Duration::from_millis(1)..=Duration::from_secs(60);
     Some(diagnostics.duration(&table.max_rtt, "max_rtt", bounds).unwrap_or(Duration::from_millis(800)))
+}
+
+fn data_plan(UplinkTable { cap, period, period_start, beyond, .. }: &UplinkTable) -> DataPlanKeys<'_> {
+    DataPlanKeys { cap, period: *period, period_start, beyond }
 }
 
 /// The care-of address written by hand, with its gateway.

@@ -3,6 +3,7 @@
 
 mod announce;
 mod check;
+pub(crate) mod data_plan;
 pub(crate) mod duration;
 mod flow;
 pub(crate) mod geo;

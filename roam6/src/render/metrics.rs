@@ -2,7 +2,7 @@
 
 use crate::control::NodeState;
 use roam6_proto::base::vec_map::VecMap;
-use roam6_proto::contract::view::QualityView;
+use roam6_proto::contract::view::{QualityView, UsageView};
 use std::fmt::Write;
 
 /// With more paths than this, no path has metrics of its own.
@@ -38,6 +38,7 @@ pub(crate) fn render(state: &NodeState) -> String {
     page.count_by_labels("roam6_prefixes", "Prefixes in the mobile network by role and state.", prefixes);
     page.paths(state);
     page.qualities(state);
+    page.usage(state);
     page.head("roam6_events_total", "counter", "Events by kind.");
     for name in MONITORED.iter().filter(|name| !state.view.counters.events.contains_key(**name)) {
         page.sample(&[("event", name)], "0");
@@ -136,6 +137,30 @@ impl Page {
             f64::from(quality.loss_permille) / 1000.0
         });
     }
+
+    /// The traffic of each uplink that is counted.
+    fn usage(&mut self, state: &NodeState) {
+        let links = state.view.links.iter().filter_map(|row| Some((row.name.as_str(), row.usage?)));
+        let rows: Vec<(&str, UsageView)> = links.take(MAX_PATHS).collect();
+        self.head("roam6_uplink_octets_total", "counter", "Octets of each uplink since it was first counted.");
+        for (interface, usage) in &rows {
+            for (direction, octets) in [("sent", usage.total_tx), ("received", usage.total_rx)] {
+                self.sample(&[("interface", interface), ("direction", direction)], &octets.to_string());
+            }
+        }
+        self.head(
+            "roam6_uplink_period_octets",
+            "gauge",
+            "Octets of each uplink in the present period of its data plan.",
+        );
+        for (interface, usage) in &rows {
+            self.sample(&[("interface", interface)], &usage.tx.saturating_add(usage.rx).to_string());
+        }
+        self.head("roam6_uplink_cap_octets", "gauge", "Octets of a period of each data plan with a cap.");
+        for (interface, cap) in rows.iter().filter_map(|(interface, usage)| Some((interface, usage.cap?))) {
+            self.sample(&[("interface", interface)], &cap.to_string());
+        }
+    }
 }
 
 fn escape(text: &str) -> String {
@@ -167,6 +192,9 @@ mod tests {
             "roam6_path_rtt_seconds{interface=\"eth1\"} 0.04825",
             "roam6_path_jitter_seconds{interface=\"eth1\"} 0.003",
             "roam6_path_loss_ratio{interface=\"eth1\"} 0.031",
+            "roam6_uplink_octets_total{interface=\"eth1\",direction=\"received\"} 9000000000",
+            "roam6_uplink_period_octets{interface=\"eth1\"} 4810000000",
+            "roam6_uplink_cap_octets{interface=\"eth1\"} 5000000000",
             "roam6_events_total{event=\"registered\"} 12",
             "roam6_dropped_total{reason=\"malformed\"} 3",
             "roam6_table_entries{table=\"home_agent_timers\"} 5",

@@ -6,7 +6,7 @@ use roam6_proto::View;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::view::{
     BindingRole, BindingState, BindingView, EndpointState, EndpointView, LdmView, LinkRole, LinkState, LinkView,
-    PathState, PrefixRole, PrefixState, PrefixView, QualityView, TimerView, TunnelView,
+    PathState, PrefixRole, PrefixState, PrefixView, QualityView, TimerView, TunnelView, UsageView,
 };
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
@@ -46,6 +46,15 @@ pub(crate) fn state() -> NodeState {
                 loss_permille: 31,
                 samples: 32,
                 changed: Duration::from_secs(600),
+            }),
+            usage: Some(UsageView {
+                tx: 810_000_000,
+                rx: 4_000_000_000,
+                since_unix: 1_793_491_200,
+                cap: Some(5_000_000_000),
+                exhausted: false,
+                total_tx: 2_000_000_000,
+                total_rx: 9_000_000_000,
             }),
             name: "eth1".to_owned(),
             role: LinkRole::Home,

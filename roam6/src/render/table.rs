@@ -96,7 +96,7 @@ fn colour(state: &str) -> Option<&'static str> {
     match state {
         "bound" | "up" | "fix" | "home" | "visited" | "registered" => Some(GREEN),
         "registering" | "standby" | "no fix" | "no router" | "refreshing" | "recovering" | "degraded" => Some(YELLOW),
-        "down" | "no such interface" | "never" | "silent" | "refused" => Some(RED),
+        "down" | "no such interface" | "never" | "silent" | "refused" | "data plan used up" => Some(RED),
         _ => None,
     }
 }

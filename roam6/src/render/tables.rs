@@ -1,11 +1,12 @@
 //! `roam6 show`: one table for each part of the state.
 
+use crate::config::data_plan::format_octets;
 use crate::config::duration::format_duration;
 use crate::control::NodeState;
 use crate::render::table::Table;
 use core::time::Duration;
 use roam6_proto::base::vec_map::VecMap;
-use roam6_proto::contract::view::BindingView;
+use roam6_proto::contract::view::{BindingView, UsageView};
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::fmt::Display;
 use std::net::Ipv6Addr;
@@ -45,6 +46,7 @@ pub(crate) fn links(state: &NodeState) -> Table {
             ("ADDRESSES", |row| list(&row.addresses)),
             ("RTT", |row| row.quality.map_or_else(String::new, |quality| format_duration(quality.rtt))),
             ("LOSS", |row| row.quality.map_or_else(String::new, |quality| percent(quality.loss_permille))),
+            ("USED", |row| row.usage.map_or_else(|| optional(None::<u64>), used)),
             ("STATE", |row| row.state.to_string()),
         ],
     );
@@ -88,6 +90,12 @@ fn percent(permille: u16) -> String {
         (whole @ 0..10, tenths @ 1..) => format!("{whole}.{tenths}%"),
         (whole, _) => format!("{whole}%"),
     }
+}
+
+/// The traffic of the present period, and its cap.
+fn used(usage: UsageView) -> String {
+    let used = format_octets(usage.tx.saturating_add(usage.rx));
+    usage.cap.map_or_else(|| used.clone(), |cap| format!("{used}/{}", format_octets(cap)))
 }
 
 /// Adds a fault and its age below the table.
@@ -334,8 +342,8 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
     #[test]
     fn links_and_tunnels_show_their_addresses() {
         let expected = "\
-LINK  ROLE  CARRIER  MTU   ROUTER  ADDRESSES      RTT   LOSS  STATE
-eth1  home  up       1500  -       2001:db8:1::1  48ms  3.1%  home
+LINK  ROLE  CARRIER  MTU   ROUTER  ADDRESSES      RTT   LOSS  USED           STATE
+eth1  home  up       1500  -       2001:db8:1::1  48ms  3.1%  4.81GB/5.00GB  home
 ";
         assert_eq!(links(&sample::state()).render(Paint::Plain), expected);
         let expected = "\

@@ -112,7 +112,7 @@ impl<E: Engine> Engine for MptcpHost<E> {
                     Output::Drop(key) => out.drop(key),
                     Output::Transmit(transmit) => out.transmit(transmit),
                     Output::Report(report) => out.report(report),
-                    Output::Frame(_) | Output::ActivityQuery(_) => {}
+                    Output::Frame(_) | Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) => {}
                 }
             }
         }

@@ -10,7 +10,7 @@ use roam6_proto::case::Step;
 use roam6_proto::contract::command::LifecycleCommand;
 use roam6_proto::contract::input::{AddressEvent, AddressState, FlowEvent, NeighbourEvent};
 use roam6_proto::contract::item::{Address, JournalRecord};
-use roam6_proto::{Command, Input, Item, Key, LinkId, Outbox, Outcome, Output, Put, Via};
+use roam6_proto::{Command, Input, Item, Key, LinkId, LinkTraffic, Outbox, Outcome, Output, Put, Via};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
@@ -124,6 +124,7 @@ impl World {
         let host = self.host_mut(id);
         host.powered = false;
         host.kernel.clear();
+        host.interfaces.values_mut().for_each(|interface| interface.traffic = Default::default());
     }
 
     pub(crate) fn step_clock(&mut self, id: HostId, micros: i64) {
@@ -215,6 +216,7 @@ impl World {
                         self.deliver_soon(id, DatapathEvent::Activity(sample.context));
                     }
                 }
+                Output::LinkTrafficQuery(link) => self.deliver_soon(id, DatapathEvent::LinkTraffic(link)),
                 Output::Frame(frame) => self.send_frame(id, &frame),
                 Output::Report(report) => self.observations.push(Observation::Reported(id, report)),
             }
@@ -239,6 +241,10 @@ impl World {
                 let at = |time| host.time(time);
                 host.kernel.shim.activity(&context, at).map(Input::Activity)
             }
+            DatapathEvent::LinkTraffic(link) => host.interfaces.get(&link).map(|interface| {
+                let (tx, rx) = interface.traffic;
+                Input::LinkTraffic(LinkTraffic { link, tx, rx })
+            }),
             DatapathEvent::Flow(flow) => Some(Input::Flow(FlowEvent { since: host.time(flow.since), ..flow })),
         };
         if let Some(input) = input {

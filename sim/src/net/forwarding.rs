@@ -2,7 +2,7 @@
 
 use crate::net::datagram::{ICMPV6, IPV6};
 use crate::net::event::{Frame, Scheduled};
-use crate::net::host::TUNNELS;
+use crate::net::host::{TUNNELS, count_packet};
 use crate::net::ipv4::packet as ipv4;
 use crate::net::kernel::{self, Decapsulated};
 use crate::net::{Header, HostId, MediumId, Observation, Port, World, datagram};
@@ -32,6 +32,9 @@ impl World {
         let attached = self.host(port.0).interfaces.get(&port.1).is_some_and(|at| at.medium == Some(medium));
         if !attached || !self.medium(medium).carrier || !self.host(port.0).powered {
             return;
+        }
+        if let Some(interface) = self.host_mut(port.0).interfaces.get_mut(&port.1) {
+            count_packet(&mut interface.traffic.1, frame.bytes.len());
         }
         match frame.ethertype {
             ETHERTYPE_IPV6 => self.receive_packet(port, Some(frame.sender), &frame.bytes),
@@ -89,6 +92,9 @@ impl World {
             return self.count_loss(host, "too big for the medium");
         }
         self.observe_leaving((host, link), medium, &packet);
+        if let Some(interface) = self.host_mut(host).interfaces.get_mut(&link) {
+            count_packet(&mut interface.traffic.0, packet.len());
+        }
         let destination = to.filter(|address| address.0[0] & GROUP_BIT == 0);
         let frame = Frame { sender, destination, ethertype: ETHERTYPE_IPV6, bytes: Rc::new(packet) };
         let carried = self.transmit_frame(medium, (host, link), &frame);

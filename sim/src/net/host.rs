@@ -7,6 +7,7 @@ use crate::net::kernel::Kernel;
 use crate::net::neighbours::Neighbours;
 use crate::net::{MediumId, Track};
 use core::fmt;
+use roam6_proto::contract::input::TrafficCount;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Engine, Input, Key, LinkEvent, LinkId, Outbox, Time, View};
 use roam6_wire::LinkAddress;
@@ -88,6 +89,14 @@ pub struct Interface {
     pub mtu: u32,
     /// For a virtual interface of the engine: whether it exists.
     pub virtual_up: Option<bool>,
+    /// What it has sent and received.
+    pub traffic: (TrafficCount, TrafficCount),
+}
+
+/// Counts a packet of so many octets.
+pub(crate) fn count_packet(traffic: &mut TrafficCount, octets: usize) {
+    traffic.packets += 1;
+    traffic.octets += u64::try_from(octets).unwrap_or_default();
 }
 
 /// A running engine, from its start until it is killed.
@@ -153,8 +162,8 @@ impl Host {
         let number = u32::try_from(self.interfaces.len()).unwrap_or(0);
         let link = LinkId(FIRST_LINK + number);
         let address = LinkAddress([0x02, 0, 0, 0, high, low]);
-        self.interfaces
-            .insert(link, Interface { name: name.to_owned(), address, medium: None, mtu: MTU, virtual_up: None });
+        let (name, traffic) = (name.to_owned(), Default::default());
+        self.interfaces.insert(link, Interface { name, address, medium: None, mtu: MTU, virtual_up: None, traffic });
         link
     }
 

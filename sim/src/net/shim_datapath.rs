@@ -56,6 +56,8 @@ pub enum DatapathEvent {
     Activity(ContextId),
     /// A flow has reached the trigger threshold.
     Flow(FlowEvent),
+    /// The traffic of an interface.
+    LinkTraffic(LinkId),
 }
 
 /// The result for a packet.

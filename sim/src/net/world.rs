@@ -376,6 +376,7 @@ mod tests {
             ends.push((world.add_host(end), link, inside, medium));
         }
         let router = world.add_host(router);
+        let (first, link, inside, _) = ends[0];
         for (end, link, inside, medium) in ends {
             world.attach(end, link, Some(medium));
             world.attach(router, inside, Some(medium));
@@ -386,5 +387,9 @@ mod tests {
         let missing = left.missing(Time::ZERO, Time::from_micros(99_000_000));
         assert!((400..600).contains(&missing), "{missing} of 990 lost at 50 %");
         assert!(left.arrived.iter().all(|times| *times <= 1));
+        let (sent, _) = world.host(first).interfaces[&link].traffic;
+        let (_, received) = world.host(router).interfaces[&inside].traffic;
+        assert!(sent.packets >= 990 && sent.octets >= 990 * 48, "{sent:?}");
+        assert!(sent.packets - received.packets <= 1, "the left link loses none: {received:?}");
     }
 }

@@ -306,6 +306,55 @@ pub struct UplinkConfig {
     /// Loss of probes beyond which other uplinks are used, percent; `None`: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_loss: Option<u8>,
+    /// Whether its traffic is paid for: it is probed only while it carries packets, or may have to soon.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub metered: bool,
+    /// Count of its traffic, with or without a cap; `None`: not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<DataPlan>,
+}
+
+/// A data plan: the traffic of an uplink in a period, both directions together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataPlan {
+    /// Octets of a period; `None`: as many as there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<u64>,
+    /// The period, in UTC.
+    pub period: PlanPeriod,
+    /// Its first day: 1 to 31 of a month, the last day of a shorter one; 1 (Monday) to 7 of a week.
+    pub starts: u8,
+    /// The use of the uplink beyond the cap.
+    pub beyond: BeyondCap,
+}
+
+impl Default for DataPlan {
+    /// A month's count without a cap.
+    fn default() -> DataPlan {
+        DataPlan { cap: None, period: PlanPeriod::Month, starts: 1, beyond: BeyondCap::Backup }
+    }
+}
+
+/// The period of a data plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanPeriod {
+    /// From a day of the month to that of the next.
+    Month,
+    /// Seven days.
+    Week,
+    /// A day.
+    Day,
+}
+
+/// The use of an uplink whose data plan is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BeyondCap {
+    /// It is used if no other uplink works.
+    Backup,
+    /// Nothing but signalling of the link crosses it.
+    Never,
 }
 
 impl Default for UplinkConfig {
@@ -321,6 +370,8 @@ impl Default for UplinkConfig {
             address: None,
             max_rtt: None,
             max_loss: None,
+            metered: false,
+            plan: None,
         }
     }
 }

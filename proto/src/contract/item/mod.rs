@@ -16,7 +16,9 @@ pub use address::{
 };
 pub use io::{EthertypeSubscription, UdpPortHold};
 pub use mptcp::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
-pub use record::{BindingRecord, CareOfPrefixRecord, HbaSetRecord, JournalKey, JournalRecord, SequenceRecord};
+pub use record::{
+    BindingRecord, CareOfPrefixRecord, HbaSetRecord, JournalKey, JournalRecord, SequenceRecord, UsageRecord,
+};
 pub use route::{NextHop, PolicyRule, Route, RouteTable};
 pub use shim::{ContextTrigger, MAX_LOCATORS, ShimContext, ShimUplink};
 pub use tunnel::{MAX_PREFIX_LENGTHS, Tunnel, TunnelFlow, TunnelId, TunnelPath};
@@ -209,6 +211,7 @@ impl Item {
             Item::JournalRecord(JournalRecord::CareOfPrefix(lent)) => {
                 Key::JournalRecord(JournalKey::CareOfPrefix(lent.prefix))
             }
+            Item::JournalRecord(JournalRecord::Usage(usage)) => Key::JournalRecord(JournalKey::Usage(usage.bid)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Journal records: state that persists across restarts of the daemon.
 
+use crate::base::ids::LinkId;
 use crate::contract::config::flow::FlowRule;
 use crate::crypto::cga::Parameters;
 use derive_more::Display;
@@ -22,6 +23,8 @@ pub enum JournalRecord {
     /// A prefix of a visited network that was advertised in the mobile network.
     #[serde(rename = "lent")]
     CareOfPrefix(CareOfPrefixRecord),
+    /// The traffic of an uplink.
+    Usage(UsageRecord),
 }
 
 /// The key of a record.
@@ -42,6 +45,34 @@ pub enum JournalKey {
     #[serde(rename = "lent")]
     #[display("care-of prefix {_0}")]
     CareOfPrefix(Prefix),
+    /// See [`UsageRecord`].
+    #[display("the traffic of uplink {_0}")]
+    Usage(Bid),
+}
+
+/// The traffic of an uplink: what its data plan has left outlives restarts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageRecord {
+    /// The uplink.
+    pub bid: Bid,
+    /// Name of its interface.
+    pub interface: String,
+    /// Begin of the present period, seconds since 1970-01-01T00:00Z; 0 if it was counted without a clock.
+    pub period_start_unix: u64,
+    /// Octets sent and received in the period.
+    pub tx: u64,
+    /// See `tx`.
+    pub rx: u64,
+    /// Octets sent and received since the uplink was first counted.
+    pub total_tx: u64,
+    /// See `total_tx`.
+    pub total_rx: u64,
+    /// The interface's own counters then: what it carries while no instance runs counts too.
+    pub link: LinkId,
+    /// Octets sent, by the interface's counter.
+    pub link_tx: u64,
+    /// Octets received, by the interface's counter.
+    pub link_rx: u64,
 }
 
 /// A prefix of a visited network that was advertised in the mobile network: a later instance in another network deprecates

@@ -53,6 +53,12 @@ reports! {
         /// A path that was degraded, or silent, has been good for long enough to be used as before.
         #[display("path {bid} by {} is as good as before", CareOfText(care_of))]
         PathRestored { bid: Bid, care_of: Ipv6Addr },
+        /// An uplink has carried what its data plan has.
+        #[display("{link}: data plan used up: {used} of {cap} octets, bid {bid}")]
+        PlanExhausted { link: LinkId, bid: Bid, used: u64, cap: u64 },
+        /// An uplink whose data plan was used up may be used again: a new period has begun, or the cap was raised.
+        #[display("{link}: data plan renewed, bid {bid}")]
+        PlanRenewed { link: LinkId, bid: Bid },
         /// The path MTU to a peer changed, octets.
         #[display("path to {}: MTU {mtu} octets", CareOfText(remote))]
         PathMtu { remote: Ipv6Addr, mtu: u32 },
@@ -119,6 +125,8 @@ impl NemoReport {
             NemoReport::CareOfFormed { link, .. }
             | NemoReport::CareOfRemoved { link, .. }
             | NemoReport::AtHome { link, .. }
+            | NemoReport::PlanExhausted { link, .. }
+            | NemoReport::PlanRenewed { link, .. }
             | NemoReport::PrefixDelegated { link, .. }
             | NemoReport::PrefixShared { link, .. }
             | NemoReport::PrefixLost { link, .. }

@@ -32,6 +32,9 @@ pub struct LinkView {
     /// The quality of the path to the home agent, where it is probed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<QualityView>,
+    /// Its traffic, if it is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageView>,
 }
 
 /// The quality of a path, from the last probes.
@@ -47,4 +50,25 @@ pub struct QualityView {
     pub samples: u32,
     /// Time since the path was last found to be degraded, or to be good again.
     pub changed: Duration,
+}
+
+/// The traffic of an uplink, octets of its link layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageView {
+    /// Sent in the present period of its data plan.
+    pub tx: u64,
+    /// Received in the present period.
+    pub rx: u64,
+    /// Begin of the period, seconds since 1970-01-01T00:00Z; 0 while the time is unknown.
+    pub since_unix: u64,
+    /// Cap of the period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<u64>,
+    /// Whether the cap is reached.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub exhausted: bool,
+    /// Sent since it was first counted.
+    pub total_tx: u64,
+    /// Received since it was first counted.
+    pub total_rx: u64,
 }

@@ -13,7 +13,7 @@ mod state;
 pub use counters::Counters;
 pub use facilities::{AnnouncementView, LdmEventView, LdmStationView, LdmView, ServiceView};
 pub use geo::{GroupView, PositionView, StationView};
-pub use link::{LinkView, QualityView};
+pub use link::{LinkView, QualityView, UsageView};
 pub use mnpp::NetworkView;
 pub use mptcp::EndpointView;
 pub use nemo::{BindingView, PrefixView, TunnelView};

@@ -108,6 +108,8 @@ named! {
         Recovering = "recovering",
         /// Its round trip or loss exceeds the limits: used only if no other is better.
         Degraded = "degraded",
+        /// Its data plan is used up, and nothing but signalling of the link may cross it.
+        Exhausted = "data plan used up",
         /// No default router.
         NoRouter = "no router",
         /// Routers advertise no prefix for address configuration.

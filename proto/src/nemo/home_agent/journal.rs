@@ -24,7 +24,7 @@ impl HomeAgent {
                     self.restore_used_sequence(&record, out);
                     continue;
                 }
-                JournalRecord::HbaSet(_) | JournalRecord::CareOfPrefix(_) => continue,
+                JournalRecord::HbaSet(_) | JournalRecord::CareOfPrefix(_) | JournalRecord::Usage(_) => continue,
             };
             let care_of = self.unexpired_care_of(now, unix_now, &record);
             if care_of.is_empty() || !self.may_restore(&record, &care_of) {

@@ -182,7 +182,12 @@ impl Engine for HomeAgent {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         match input {
             Input::Tick | Input::Neighbour(_) | Input::Route(_) => {}
-            Input::Subflow(_) | Input::Flow(_) | Input::Activity(_) | Input::Frame(_) | Input::Fix(_) => {}
+            Input::Subflow(_)
+            | Input::Flow(_)
+            | Input::Activity(_)
+            | Input::LinkTraffic(_)
+            | Input::Frame(_)
+            | Input::Fix(_) => {}
             Input::Packet(packet) => self.receive_packet(now, packet, out),
             Input::Link(event) => self.link_changed(now, event, out),
             Input::Address(event) => self.address_changed(event, out),

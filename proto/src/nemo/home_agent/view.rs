@@ -124,6 +124,7 @@ impl HomeAgent {
             last_error: None,
             error_age: None,
             quality: None,
+            usage: None,
             name: name.into(),
             role: LinkRole::Home,
             up: self.home_link.link().is_some(),

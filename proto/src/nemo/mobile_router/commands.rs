@@ -7,7 +7,7 @@ use super::mode_selector::ModeSelector;
 use super::registration::{DesiredRegistration, Location, Registration};
 use super::uplink::Uplink;
 use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
-use crate::contract::config::nemo::MobileRouterConfig;
+use crate::contract::config::nemo::{DataPlan, MobileRouterConfig};
 use crate::contract::item::JournalRecord;
 use crate::link::nd_messages;
 use crate::{Command, Outbox, Time};
@@ -40,6 +40,7 @@ impl MobileRouter {
                     self.may_have_binding = true;
                     self.start_takeover(now);
                 }
+                JournalRecord::Usage(record) => self.restore_usage(record),
                 JournalRecord::CareOfPrefix(record) => self.restore_care_of_prefix(now, record),
                 _ => {}
             }
@@ -69,6 +70,10 @@ impl MobileRouter {
                 Some(index) => before.swap_remove(index),
                 None => Uplink::new(wanted.clone()),
             };
+            let period = |plan: Option<DataPlan>| plan.map(|plan| (plan.period, plan.starts));
+            if period(uplink.config.plan) != period(wanted.plan) {
+                uplink.usage.forget_period();
+            }
             uplink.config = wanted.clone();
             self.uplinks.push(uplink);
         }
@@ -124,6 +129,7 @@ impl MobileRouter {
     fn stop(&mut self, now: Time, out: &mut Outbox) {
         self.deregister(now, out);
         self.drop_care_of_prefix_records(out);
+        self.write_usage(out);
         for inside in &mut self.ingress {
             inside.advertiser.iter_mut().for_each(|advertiser| advertiser.stop(now, out));
         }

@@ -95,7 +95,7 @@ impl MobileRouter {
     pub(super) fn learned_dns(&self, now: Time) -> LearnedDns {
         let mut learned = LearnedDns::default();
         let local = self.config.care_of_prefixes.is_some();
-        let mut uplinks: Vec<_> = self.uplinks.iter().filter(|uplink| uplink.is_up()).collect();
+        let mut uplinks: Vec<_> = self.uplinks.iter().filter(|uplink| uplink.is_up() && !uplink.is_barred()).collect();
         uplinks.sort_by_key(|uplink| uplink.config.priority);
         for uplink in uplinks {
             let Some(router) = uplink.attachment.as_ref().and_then(|attachment| attachment.router()) else { continue };

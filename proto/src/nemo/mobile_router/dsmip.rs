@@ -54,7 +54,7 @@ impl Uplink {
     /// Its IPv4 care-of address, if that is to be registered.
     pub(super) fn ipv4_care_of(&self) -> Option<CareOf> {
         let (bid, priority) = (self.config.bid, self.config.priority);
-        let (address, link) = (self.ipv4.in_use()?, self.up()?);
+        let (address, link) = (self.ipv4.in_use().filter(|_| !self.is_barred())?, self.up()?);
         Some(CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: false })
     }
 }
@@ -186,7 +186,7 @@ impl MobileRouter {
     /// Whether the path of `uplink` is probed. An IPv4 path is probed only once it is registered, since no answer
     /// arrives before.
     pub(super) fn is_probed(&self, uplink: &Uplink) -> bool {
-        let Some(care_of) = self.care_of_on(uplink) else { return false };
+        let Some(care_of) = self.care_of_on(uplink).filter(|_| !self.is_spared(uplink)) else { return false };
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         care_of.ipv4().is_none() || held.iter().any(|held| held.address == care_of.address)
     }

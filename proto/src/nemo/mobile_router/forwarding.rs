@@ -102,7 +102,7 @@ impl MobileRouter {
     /// The care-of addresses in use, best first: the registered ones that still work; else the pending ones, since the
     /// home agent will have them before the next packet arrives.
     fn care_of_in_use(&self) -> Vec<CareOf> {
-        let works = |care_of: &&CareOf| self.uplink_of(care_of).is_some_and(Uplink::is_up);
+        let works = |care_of: &&CareOf| self.uplink_of(care_of).is_some_and(|up| up.is_up() && !up.is_barred());
         let speaks = |care_of: &&CareOf| !self.uplink_of(care_of).is_some_and(|uplink| uplink.prober.is_silent());
         let served = self.registration.serving_home_agent();
         let pending = self.registration.pending().filter(|wanted| Some(wanted.home_agent) == served);
@@ -127,7 +127,7 @@ impl MobileRouter {
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         held.iter()
             .filter_map(|care_of| self.uplink_of(care_of))
-            .any(|uplink| uplink.is_up() && !uplink.prober.is_silent())
+            .any(|uplink| uplink.is_up() && !uplink.prober.is_silent() && !uplink.is_barred())
     }
 
     fn path(&self, care_of: &CareOf, weight: u16) -> Option<TunnelPath> {
@@ -193,6 +193,7 @@ impl MobileRouter {
         let alone = self.has_point_to_point_prefix(bid);
         let prefix_length = if alone { 128 } else { formed.prefix_length() };
         let (address, table) = (formed.address.0, uplink_table(bid));
+        let way_out = if uplink.is_barred() && !self.is_departing(link) { UNREACHABLE_TABLE } else { table };
         let gateway = NextHop::Gateway { link, router: formed.router };
         let on_link =
             Some(Item::route(table, formed.prefix, DEFAULT_METRIC, NextHop::OnLink(link))).filter(|_| formed.on_link);
@@ -200,7 +201,7 @@ impl MobileRouter {
             // Deprecated: a program that chose it would lose its connections at a handover.
             address_item(link, address, prefix_length, false),
             Item::route(table, Prefix::ALL, DEFAULT_METRIC, gateway),
-            Item::rule(RULE_FROM_CARE_OF_ADDRESS, Prefix::host(address), Prefix::ALL, table),
+            Item::rule(RULE_FROM_CARE_OF_ADDRESS, Prefix::host(address), Prefix::ALL, way_out),
         ];
         items.extend(on_link);
         items
@@ -308,7 +309,9 @@ impl MobileRouter {
     }
 
     fn flows(&self) -> Vec<TunnelFlow> {
-        let mut rules: Vec<&FlowRule> = self.config.flows.iter().filter(|rule| !self.is_avoided(rule.bid)).collect();
+        let barred = |bid: Bid| self.uplinks.iter().any(|uplink| uplink.config.bid == bid && uplink.is_barred());
+        let used = |rule: &&FlowRule| !self.is_avoided(rule.bid) && !barred(rule.bid);
+        let mut rules: Vec<&FlowRule> = self.config.flows.iter().filter(used).collect();
         rules.sort_by_key(|rule| rule.priority);
         rules.iter().map(|rule| TunnelFlow { selector: reversed(&rule.selector), bid: rule.bid }).collect()
     }

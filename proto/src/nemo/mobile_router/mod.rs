@@ -7,6 +7,7 @@ pub mod binding_update;
 mod care_of_address;
 mod care_of_prefix;
 mod commands;
+mod data_plan;
 mod diagnosis;
 pub mod discovery;
 mod dispatch;
@@ -45,6 +46,7 @@ use crate::{
 };
 use care_of_prefix::PrefixSource;
 use core::time::Duration;
+use data_plan::Departure;
 use diagnosis::Diagnosis;
 use discovery::{HomeAgentList, RETRY_DELAY};
 use dsmip::DsmipEncapsulation;
@@ -96,6 +98,8 @@ pub struct MobileRouter {
     desired_state: DesiredState,
     hint_limiter: TokenBucket,
     failover: Failover,
+    /// Present while data plans leave no uplink to register.
+    departure: Option<Departure>,
     /// A binding may exist: one was acknowledged or requested, or is in the journal.
     may_have_binding: bool,
     /// The home agent has answered, or need not: from now on this instance manages the tunnel. Before, that of the
@@ -148,6 +152,7 @@ impl MobileRouter {
             desired_state: DesiredState::default(),
             hint_limiter: TokenBucket::new(1, HINT_INTERVAL),
             failover: Failover::default(),
+            departure: None,
             may_have_binding: false,
             manages_tunnel: false,
             takeover: None,
@@ -190,6 +195,7 @@ impl MobileRouter {
 
     /// Runs the timers that are due at `now`; returns the probes to send.
     fn run_timers(&mut self, now: Time, out: &mut Outbox) -> Vec<Probe> {
+        self.update_data_plans(now, out);
         for uplink in &mut self.uplinks {
             uplink.expire(now, out);
             uplink.switch_dead_router(now);
@@ -228,6 +234,7 @@ impl MobileRouter {
         self.update_home_link(now, out);
         let mut messages: Vec<_> = self.next_discovery_request(now).into_iter().collect();
         let wanted = self.desired_registration(now);
+        messages.extend(self.next_departure(now, wanted.is_some(), out));
         if self.registration.needs_update(now, wanted.as_ref())
             && let Some(wanted) = wanted
         {
@@ -346,6 +353,7 @@ impl Engine for MobileRouter {
             Input::Outcome(outcome) => {
                 self.desired_state.receive_outcome(outcome, now + ITEM_RETRY_INTERVAL, out);
             }
+            Input::LinkTraffic(traffic) => self.receive_link_traffic(now, traffic),
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
             Input::Command(order) => self.execute(now, order, out),
         }

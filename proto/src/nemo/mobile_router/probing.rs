@@ -106,10 +106,8 @@ impl MobileRouter {
     pub(super) fn standing(&self, bid: Bid) -> Standing {
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
         let judged = uplink.filter(|uplink| self.config.probe.is_some() && uplink.config.quality_limits().is_limited());
-        match judged.and_then(|uplink| uplink.prober.quality.degradation()) {
-            Some(_) => Standing::Last,
-            None => Standing::Good,
-        }
+        let degraded = judged.is_some_and(|uplink| uplink.prober.quality.degradation().is_some());
+        if degraded || uplink.is_some_and(Uplink::is_beyond_plan) { Standing::Last } else { Standing::Good }
     }
 
     /// The order in which a path is used: by standing, then by the operator's priority.

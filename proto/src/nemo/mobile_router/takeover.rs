@@ -2,6 +2,7 @@
 //! restart loses no packet (no RFC; transparent to the home agent).
 
 use super::MobileRouter;
+use super::uplink::Uplink;
 use crate::base::time::Time;
 use core::time::Duration;
 
@@ -31,8 +32,8 @@ impl MobileRouter {
 
     /// Whether an uplink may still attach to the network of the previous instance.
     pub(super) fn is_gathering(&self, now: Time) -> bool {
-        let looking =
-            || self.uplinks.iter().any(|uplink| uplink.is_up() && !uplink.on_home_link && uplink.care_of().is_none());
+        let lacks = |uplink: &Uplink| uplink.is_up() && !uplink.on_home_link && uplink.formed_care_of().is_none();
+        let looking = || self.uplinks.iter().any(lacks);
         self.pending_takeover().is_some_and(|inheritance| inheritance.gather_until > now) && looking()
     }
 

@@ -2,6 +2,7 @@
 //! §11.5.3).
 
 use super::care_of_address::{AddressLease, Assignment, FormedAddress};
+use super::data_plan::Usage;
 use super::ipv4_uplink::Ipv4Uplink;
 use super::path_mtu_search::PathMtuSearch;
 use super::probe::Prober;
@@ -58,6 +59,8 @@ pub struct Uplink {
     pub last_tunnelled_reply: Option<Time>,
     /// Its IPv4 state.
     pub ipv4: Ipv4Uplink,
+    /// Its traffic, by the counters of the interface.
+    pub(super) usage: Usage,
     /// Number of unsuccessful switches to another router of the link.
     router_switches: u32,
     /// How often all addresses tried on this link failed duplicate address detection; 0 once one succeeded.
@@ -105,8 +108,13 @@ impl Uplink {
         self.up().is_some()
     }
 
-    /// The care-of address to register, with BID and priority of this uplink.
+    /// The care-of address to register, with BID and priority of this uplink; none beyond a data plan that forbids it.
     pub fn care_of(&self) -> Option<CareOf> {
+        self.formed_care_of().filter(|_| !self.is_barred())
+    }
+
+    /// The care-of address, with BID and priority of this uplink.
+    pub(super) fn formed_care_of(&self) -> Option<CareOf> {
         let formed = self.care_of_address.as_ref().filter(|formed| formed.usable)?;
         Some(CareOf {
             bid: self.config.bid,
@@ -132,6 +140,7 @@ impl Uplink {
         out: &mut Outbox,
     ) {
         let before = self.interface.replace(Interface::of(event));
+        self.usage.read_soon(now);
         let was_up = before.as_ref().is_some_and(|interface| interface.up && interface.link == event.link);
         let same_address = before.is_some_and(|interface| interface.address == event.address);
         if was_up && event.up && same_address {

@@ -22,6 +22,7 @@ impl MobileRouter {
                 (name, "link", uplink.deadline()),
                 (name, "probe", self.probe_deadline(uplink)),
                 (name, "path MTU", self.search_deadline(uplink)),
+                (name, "data plan", uplink.usage_deadline()),
             ]
         });
         let ingress = self.ingress.iter().map(|inside| {
@@ -40,6 +41,7 @@ impl MobileRouter {
             ("", "registration", self.registration.deadline()),
             ("", "home agent discovery", self.discovery_deadline(now)),
             ("", "home agent failover", self.failover_deadline()),
+            ("", "de-registration", self.departure_deadline()),
             ("", "home link", self.home_deadline()),
             ("", "home prefix discovery", self.home_prefix_deadline()),
             ("", "former path", self.lingering.iter().map(|left| left.until).min()),
@@ -90,6 +92,7 @@ impl MobileRouter {
             last_error: None,
             error_age: None,
             quality: None,
+            usage: None,
         }));
         view.tunnels.extend(self.paths().iter().map(|path| TunnelView {
             tunnel: super::forwarding::TUNNEL.0,
@@ -193,6 +196,7 @@ impl MobileRouter {
         let state = match (uplink.up(), uplink.on_home_link, router, &uplink.care_of_address) {
             _ if uplink.interface.is_none() => LinkState::NoInterface,
             (None, ..) => LinkState::Down,
+            _ if uplink.is_barred() => LinkState::Exhausted,
             _ if uplink.ipv4.in_use().is_some() && uplink.prober.is_silent() => LinkState::Silent,
             _ if uplink.ipv4.in_use().is_some() => self.usage_state(uplink),
             (_, true, ..) => LinkState::Home,
@@ -209,6 +213,7 @@ impl MobileRouter {
         LinkView {
             last_error: fault.map(|fault| fault.cause.clone()),
             error_age: fault.map(|fault| now.since(fault.since)),
+            usage: uplink.show_usage(),
             name: uplink.config.interface.clone(),
             role: if uplink.on_home_link { LinkRole::Home } else { LinkRole::Uplink },
             up: uplink.up().is_some(),

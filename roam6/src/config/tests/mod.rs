@@ -200,6 +200,22 @@ fn invalid_mobile_router_settings_are_refused() {
             &format!("{uplink}gateway = \"fe80::1\"\naddress = \"2001:db8:5::5\"\n"),
             "r.toml:9:11: \"2001:db8:5::5\" is not an IPv6 address with the length of its prefix; write it as 2001:db8:1::5/64",
         ),
+        (uplink, &format!("{uplink}cap = \"5 cows\"\n"), "r.toml:8:7: not an amount; write it as \"5GB\", \"500MB\""),
+        (
+            uplink,
+            &format!("{uplink}cap = \"0MB\"\n"),
+            "r.toml:8:7: a cap of 0; write the amount of the data plan, as \"5GB\"",
+        ),
+        (
+            uplink,
+            &format!("{uplink}period = \"week\"\nperiod_start = 8\n"),
+            "r.toml:9:16: period_start = 8 is out of bounds; write 1 to 7",
+        ),
+        (
+            uplink,
+            &format!("{uplink}beyond = \"never\"\n"),
+            "r.toml:8:10: beyond means nothing without a cap; add cap = \"5GB\", or remove the line",
+        ),
         (
             uplink,
             &format!("{uplink}gateway = \"2001:db8:6::1\"\naddress = \"2001:db8:5::5/64\"\n"),

@@ -199,7 +199,8 @@ impl TestBed {
                     Output::Drop(key) => {
                         self.plan.drop(key);
                     }
-                    Output::Transmit(_) | Output::Report(_) | Output::ActivityQuery(_) | Output::Frame(_) => {}
+                    Output::Transmit(_) | Output::Report(_) | Output::Frame(_) => {}
+                    Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) => {}
                 }
                 outputs.push(output);
             }

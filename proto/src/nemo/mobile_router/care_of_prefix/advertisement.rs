@@ -3,6 +3,7 @@
 //! RFC 4862 §5.5.3).
 
 use super::super::MobileRouter;
+use super::super::uplink::Uplink;
 use super::{Grant, GrantKind};
 use crate::contract::config::nemo::{IngressConfig, PrefixPreference};
 use crate::contract::item::{CareOfPrefixRecord, JournalKey, JournalRecord};
@@ -98,6 +99,10 @@ impl MobileRouter {
         let others = self.uplinks.iter().filter(|uplink| uplink.config.bid != grant.bid && uplink.care_of().is_some());
         // A path that is down while another is up: the uplink is at fault, and not the home agent.
         let dead = silent(grant.bid) && others.into_iter().any(|uplink| !uplink.prober.is_silent());
+        // Connections are kept while nodes leave an uplink whose data plan is used up.
+        let beyond = |uplink: &Uplink| uplink.config.bid == grant.bid && uplink.is_beyond_plan();
+        let within = |uplink: &Uplink| uplink.care_of().is_some() && !uplink.is_beyond_plan();
+        let dead = dead || self.uplinks.iter().any(beyond) && self.uplinks.iter().any(within);
         let wanted = config.prefer != PrefixPreference::Home || self.prefixes_rejected;
         wanted && !dead && grant.preferred_until > now
     }

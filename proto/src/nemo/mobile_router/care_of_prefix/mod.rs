@@ -81,7 +81,7 @@ impl MobileRouter {
     fn source_specs(&self) -> Vec<(Bid, SourceSpec)> {
         let Some(config) = self.config.care_of_prefixes else { return Vec::new() };
         let inside = self.proxy_downstream();
-        let uplinks = self.uplinks.iter().filter(|uplink| uplink.config.care_of_prefix);
+        let uplinks = self.uplinks.iter().filter(|uplink| uplink.config.care_of_prefix && !uplink.is_barred());
         let wanted = uplinks.filter_map(|uplink| {
             let formed = uplink.care_of_address.as_ref().filter(|formed| formed.usable)?;
             let attachment = uplink.attachment.as_ref()?;

@@ -4,6 +4,7 @@ mod addresses;
 mod attach;
 mod care_of_prefix;
 mod damping;
+mod data_plan;
 mod failover;
 mod faults;
 mod forged;
@@ -371,7 +372,7 @@ fn report_kinds(outputs: &[Output]) -> Vec<String> {
                 let datagram = Datagram::parse(&transmit.bytes).unwrap();
                 Some(format!("send {} {}", datagram.protocol, datagram.destination))
             }
-            Output::Report(_) | Output::ActivityQuery(_) | Output::Frame(_) => None,
+            Output::Report(_) | Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) | Output::Frame(_) => None,
         })
         .collect()
 }
