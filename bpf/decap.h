@@ -71,26 +71,28 @@ static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, st
 	struct tunnel *tunnel;
 	struct path_route *route;
 	struct flow flow;
-	struct path path;
+	struct scratch *scratch = get_scratch();
+	struct path *path;
 	struct next_hop *hop;
 	__u32 version;
 
 	tunnel = find_tunnel(&parsed->source, &parsed->destination);
 	inner = ip6_header(p, l2 + IP6, 0);
-	if (!tunnel || !inner || inner->hop_limit <= 1 || !has_stated_length(p, l2 + IP6, inner))
+	if (!tunnel || !scratch || !inner || inner->hop_limit <= 1 || !has_stated_length(p, l2 + IP6, inner))
 		return 0;
 	parse_flow(p, inner, &flow);
 	version = tunnel->version;
-	route = select_path(tunnel, &flow, &path);
-	if (!route || path.kind != PATH_ENCAPSULATED || wire_length(p, l2 + IP6) > path.mtu)
+	path = &scratch->path;
+	route = select_path(tunnel, &flow, path);
+	if (!route || path->kind != PATH_ENCAPSULATED || wire_length(p, l2 + IP6) > path->mtu)
 		return 0;
-	hop = nh_of_path(p, set, &path, route, version);
+	hop = nh_of_path(p, set, path, route, version);
 	outer = ip6_header(p, l2, IP6);
 	if (!hop || !outer || !can_transmit(hop->link))
 		return 0;
 	inner = outer + 1;
 	inner->hop_limit--;
-	write_outer(outer, ENCAPSULATED_IP6, *(__be32 *)inner, &path, flow.hash, packet_length(p) - l2 - IP6);
+	write_outer(outer, ENCAPSULATED_IP6, *(__be32 *)inner, path, flow.hash, packet_length(p) - l2 - IP6);
 	count(COUNT_HAIRPIN);
 	return redirect_to(hop, (void *)outer - ETH_HLEN);
 }

@@ -11,25 +11,27 @@ static __always_inline int hairpin4(packet *p, __u32 l2, struct settings *set, s
 	struct path_route *route;
 	struct iphdr *inner;
 	struct flow flow;
-	struct path path;
+	struct scratch *scratch = get_scratch();
+	struct path *path;
 	__u32 version;
 
 	tunnel = find_tunnel(&parsed->source, &parsed->destination);
 	inner = ip4_header(p, l2 + IP6);
-	if (!tunnel || !inner || inner->ttl <= 1 || bpf_ntohs(inner->tot_len) != packet_length(p) - l2 - IP6)
+	if (!tunnel || !scratch || !inner || inner->ttl <= 1 || bpf_ntohs(inner->tot_len) != packet_length(p) - l2 - IP6)
 		return 0;
 	parse_flow4(p, inner, &flow);
 	version = tunnel->version;
-	route = select_path(tunnel, &flow, &path);
-	if (!route || path.kind != PATH_ENCAPSULATED || wire_length4(p, l2 + IP6) > path.mtu)
+	path = &scratch->path;
+	route = select_path(tunnel, &flow, path);
+	if (!route || path->kind != PATH_ENCAPSULATED || wire_length4(p, l2 + IP6) > path->mtu)
 		return 0;
-	nh_of_path(p, set, &path, route, version);
+	nh_of_path(p, set, path, route, version);
 	outer = ip6_header(p, l2, IP4);
 	if (!route->link || !outer)
 		return 0;
 	inner = (void *)(outer + 1);
 	decrement_ttl(inner);
-	write_outer(outer, ENCAPSULATED_IP4, ip6_word_of(inner), &path, flow.hash, p->len - l2 - IP6);
+	write_outer(outer, ENCAPSULATED_IP4, ip6_word_of(inner), path, flow.hash, p->len - l2 - IP6);
 	count(COUNT_HAIRPINNED);
 	return bpf_redirect_neigh(route->link, 0, 0, 0);
 }

@@ -49,13 +49,13 @@ static __always_inline int needs_slow_path(const struct ipv6hdr *ip, const struc
  * side is, so that no other node uses its addresses as a source (RFC 3963 §9). */
 static __noinline int is_routed_into_tunnel(packet *p, const struct settings *set, const struct flow *flow)
 {
-	struct bpf_fib_lookup result ALIGN_HALF;
+	struct scratch *scratch = get_scratch();
 	long failed;
 
-	if (!set || !flow)
+	if (!set || !flow || !scratch)
 		return 0;
-	failed = fib_lookup(p, ingress_ifindex(p), &flow->source, &flow->destination, &result);
-	return (!failed || failed == BPF_FIB_LKUP_RET_NO_NEIGH) && result.ifindex == set->device;
+	failed = fib_lookup(p, ingress_ifindex(p), &flow->source, &flow->destination, &scratch->fib);
+	return (!failed || failed == BPF_FIB_LKUP_RET_NO_NEIGH) && scratch->fib.ifindex == set->device;
 }
 
 /* A near prefix of 128 bits is an address of this host: no packet that arrives may have it as its source. */
@@ -96,12 +96,13 @@ static __always_inline struct path_route *find_path(packet *p, const struct sett
 static __always_inline int encap(packet *p, struct settings *set)
 {
 	__u32 length = packet_length(p) - ETH_HLEN, version = 0;
-	struct prefix_match match = {};
+	struct prefix_match *match;
 	struct flow_entry *cached;
 	struct path_route *route = 0;
+	struct scratch *scratch;
 	struct ipv6hdr *ip;
 	struct flow flow;
-	struct path path;
+	struct path *path;
 	struct next_hop *hop;
 	void *frame;
 
@@ -118,26 +119,31 @@ static __always_inline int encap(packet *p, struct settings *set)
 		ip->hop_limit--;
 		return encap_cached(p, ENCAPSULATED_IP6, *(__be32 *)ip, flow.hash, cached, COUNT_ENCAP);
 	}
-	if (set->has_bypass && match_prefix(BYPASS, &flow.destination, &match))
+	scratch = get_scratch();
+	if (!scratch)
 		return ACT_PASS;
-	if (!(match_prefix_inline(FAR, &flow.destination, &match, 1) && match.entry.has_inline_path &&
-	      read_inline_path(&match.entry, &path))) {
-		route = find_path(p, set, &match, &flow, &path, &version);
-		if (!route || path.kind == PATH_DSMIP)
+	match = &scratch->match;
+	path = &scratch->path;
+	if (set->has_bypass && match_prefix(BYPASS, &flow.destination, match))
+		return ACT_PASS;
+	if (!(match_prefix_inline(FAR, &flow.destination, match, 1) && match->entry.has_inline_path &&
+	      read_inline_path(&match->entry, path))) {
+		route = find_path(p, set, match, &flow, path, &version);
+		if (!route || path->kind == PATH_DSMIP)
 			return ACT_PASS;
 	}
-	if (addr_equal(&flow.destination, &path.local) || wire_length(p, ETH_HLEN) > path.mtu || length > 0xffff)
+	if (addr_equal(&flow.destination, &path->local) || wire_length(p, ETH_HLEN) > path->mtu || length > 0xffff)
 		return ACT_PASS;
-	hop = route ? nh_of_path(p, set, &path, route, version) : nh_of_inline_path(p, set, &path, &match);
+	hop = route ? nh_of_path(p, set, path, route, version) : nh_of_inline_path(p, set, path, match);
 	ip = ip6_header(p, ETH_HLEN, 0);
 	if (!hop || !ip || !can_transmit(hop->link))
 		return ACT_PASS;
 	ip->hop_limit--;
-	if (path.kind == PATH_DIRECT) {
+	if (path->kind == PATH_DIRECT) {
 		count(COUNT_HANDED_OVER);
 		return redirect_to(hop, (void *)ip - ETH_HLEN);
 	}
-	flow_store(set, &flow, ingress_ifindex(p), &path, hop);
-	frame = encapsulate(p, ENCAPSULATED_IP6, *(__be32 *)ip, &path, flow.hash, COUNT_ENCAP);
+	flow_store(set, &flow, ingress_ifindex(p), path, hop);
+	frame = encapsulate(p, ENCAPSULATED_IP6, *(__be32 *)ip, path, flow.hash, COUNT_ENCAP);
 	return frame ? redirect_to(hop, frame) : ACT_DROP;
 }

@@ -88,7 +88,8 @@ static __noinline struct next_hop *nh_lookup(packet *p, const struct settings *s
 	struct next_hop *hop = nh_entry(set, key);
 	int firewalled = set->firewalled & FIREWALLED_IP6;
 	__u64 now = bpf_jiffies64();
-	struct bpf_fib_lookup result ALIGN_HALF;
+	struct scratch *scratch;
+	struct bpf_fib_lookup *result;
 	long failed = BPF_FIB_LKUP_RET_NOT_FWDED;
 	int known;
 
@@ -99,17 +100,21 @@ static __noinline struct next_hop *nh_lookup(packet *p, const struct settings *s
 		return hop;
 	if (known && is_left_to_tc(set, hop, now))
 		return 0;
+	scratch = get_scratch();
+	if (!scratch)
+		return 0;
+	result = &scratch->fib;
 	if (firewalled)
-		__builtin_memset(&result, 0, sizeof(result));
+		__builtin_memset(result, 0, sizeof(*result));
 	else
-		failed = fib_lookup(p, ingress_ifindex(p), &key->source, &key->destination, &result);
+		failed = fib_lookup(p, ingress_ifindex(p), &key->source, &key->destination, result);
 	if (failed == BPF_FIB_LKUP_RET_NOT_FWDED) {
-		result.ifindex = set->device;
-	} else if (result.ifindex == set->device || (failed && !may_resolve(set, failed))) {
+		result->ifindex = set->device;
+	} else if (result->ifindex == set->device || (failed && !may_resolve(set, failed))) {
 		hop->generation = 0;
 		return 0;
 	}
-	nh_store(hop, set, key, &result, now, known && !failed, may_resolve(set, failed));
+	nh_store(hop, set, key, result, now, known && !failed, may_resolve(set, failed));
 	return known && !REFRESHES_NEXT_HOPS ? 0 : hop;
 }
 
@@ -127,19 +132,23 @@ static __always_inline __u32 route_generation_of(const struct settings *set, con
 static __noinline struct next_hop *resolve_path(packet *p, const struct settings *set, const struct path *path,
 						struct nh_key *gateway)
 {
+	struct scratch *scratch = get_scratch();
 	__u64 now = bpf_jiffies64();
-	struct bpf_fib_lookup result ALIGN_HALF;
+	struct bpf_fib_lookup *result;
 	struct next_hop *hop;
 	long failed;
 	int known;
 
 	gateway->required_link = 0;
-	failed = fib_lookup(p, set->device, &path->local, &path->remote, &result);
-	if ((failed && !may_resolve(set, failed)) || result.ifindex == set->device ||
-	    (path->link && result.ifindex != path->link))
+	if (!scratch)
 		return 0;
-	gateway->destination = *(struct addr *)result.ipv6_dst;
-	gateway->required_link = result.ifindex;
+	result = &scratch->fib;
+	failed = fib_lookup(p, set->device, &path->local, &path->remote, result);
+	if ((failed && !may_resolve(set, failed)) || result->ifindex == set->device ||
+	    (path->link && result->ifindex != path->link))
+		return 0;
+	gateway->destination = *(struct addr *)result->ipv6_dst;
+	gateway->required_link = result->ifindex;
 	hop = nh_entry(set, gateway);
 	if (!hop)
 		return 0;
@@ -148,7 +157,7 @@ static __noinline struct next_hop *resolve_path(packet *p, const struct settings
 		return hop;
 	if (known && is_left_to_tc(set, hop, now))
 		return 0;
-	nh_store(hop, set, gateway, &result, now, known, !!failed);
+	nh_store(hop, set, gateway, result, now, known, !!failed);
 	return known && !REFRESHES_NEXT_HOPS ? 0 : hop;
 }
 

@@ -35,13 +35,17 @@ __noinline int has_path(const struct tunnel *tunnel, const struct addr *local, c
 static __noinline int is_inner_allowed(const struct parsed_outer *parsed, __u32 local_index, const struct addr *local,
 				       const struct addr *remote)
 {
-	struct prefix_match match = {};
+	struct scratch *scratch = get_scratch();
+	struct prefix_match *match;
 	struct tunnel *tunnel;
 
-	if (match_far_prefix(&parsed->source, &match) && match.entry.has_inline_path &&
-	    match.entry.local_index == local_index && addr_equal(&match.entry.remote, remote))
+	if (!scratch)
+		return 0;
+	match = &scratch->match;
+	if (match_far_prefix(&parsed->source, match) && match->entry.has_inline_path &&
+	    match->entry.local_index == local_index && addr_equal(&match->entry.remote, remote))
 		return 1;
-	tunnel = find_tunnel_by(&match, &parsed->destination, &parsed->source);
+	tunnel = find_tunnel_by(match, &parsed->destination, &parsed->source);
 	return tunnel && has_path(tunnel, local, remote);
 }
 

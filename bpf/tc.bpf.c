@@ -81,13 +81,13 @@ SEC("classifier") int bare(packet *p) { return ingress(p, 0); }
 /* The interface towards the remote endpoint; 0 if there is no route. */
 static __always_inline __u32 link_of(packet *p, struct settings *set, const struct path *path)
 {
-	struct bpf_fib_lookup result;
+	struct scratch *scratch = get_scratch();
 	long failed;
 
-	if (path->link)
+	if (path->link || !scratch)
 		return path->link;
-	failed = fib_lookup(p, set->device, &path->local, &path->remote, &result);
-	return !failed || failed == BPF_FIB_LKUP_RET_NO_NEIGH ? result.ifindex : 0;
+	failed = fib_lookup(p, set->device, &path->local, &path->remote, &scratch->fib);
+	return !failed || failed == BPF_FIB_LKUP_RET_NO_NEIGH ? scratch->fib.ifindex : 0;
 }
 
 static __always_inline int drop_packet(__u32 reason)
@@ -211,8 +211,9 @@ SEC("classifier") int device(packet *p)
 	struct flow_entry *cached;
 	struct tunnel *tunnel;
 	struct path_route *route;
+	struct scratch *scratch;
 	struct ipv6hdr *ip;
-	struct path path;
+	struct path *path;
 	struct next_hop *hop;
 
 	if (!set || pull(p, PLAIN_HEADERS))
@@ -238,27 +239,31 @@ SEC("classifier") int device(packet *p)
 			return drop_packet(COUNT_DROPPED_FORM);
 		return encap_cached(p, inner.protocol, inner.word, inner.flow.hash, cached, COUNT_ENCAPSULATED_SLOW);
 	}
+	scratch = get_scratch();
+	if (!scratch)
+		return TC_ACT_SHOT;
+	path = &scratch->path;
 	tunnel = find_tunnel(&inner.flow.source, &inner.flow.destination);
 	if (!tunnel)
 		return drop_packet(COUNT_DROPPED_NO_TUNNEL);
 	version = tunnel->version;
-	route = select_path(tunnel, &inner.flow, &path);
+	route = select_path(tunnel, &inner.flow, path);
 	if (!route)
 		return drop_packet(COUNT_DROPPED_NO_PATH);
-	if (path.kind == PATH_DSMIP)
-		return send_over_ip4(p, &path, &inner);
-	if (inner.wire_length > path.mtu && (!p->gso_size || inner.wire_length <= MIN_MTU))
-		return send_fragmented(p, &path, &inner, nested);
-	if (path.kind == PATH_ENCAPSULATED) {
-		hop = nh_of_path(p, set, &path, route, version);
+	if (path->kind == PATH_DSMIP)
+		return send_over_ip4(p, path, &inner);
+	if (inner.wire_length > path->mtu && (!p->gso_size || inner.wire_length <= MIN_MTU))
+		return send_fragmented(p, path, &inner, nested);
+	if (path->kind == PATH_ENCAPSULATED) {
+		hop = nh_of_path(p, set, path, route, version);
 		if (hop)
-			flow_store(set, &inner.flow, ingress, &path, hop);
+			flow_store(set, &inner.flow, ingress, path, hop);
 	}
 	if (add_ethernet_room(p))
 		return drop_packet(COUNT_DROPPED_FORM);
-	if (path.kind == PATH_DIRECT)
-		return send_direct(p, &path);
-	link = link_of(p, set, &path);
+	if (path->kind == PATH_DIRECT)
+		return send_direct(p, path);
+	link = link_of(p, set, path);
 	if (!link)
 		return drop_packet(COUNT_DROPPED_NO_ROUTE);
 	if (add_outer_room(p))
@@ -267,7 +272,7 @@ SEC("classifier") int device(packet *p)
 	if (!ip)
 		return drop_packet(COUNT_DROPPED_FORM);
 	((__be16 *)ip)[-1] = bpf_htons(ETH_P_IPV6);
-	write_outer(ip, inner.protocol, inner.word, &path, inner.flow.hash, length);
+	write_outer(ip, inner.protocol, inner.word, path, inner.flow.hash, length);
 	count(COUNT_ENCAPSULATED_SLOW);
 	/* An outer destination behind the tunnel device: the remote endpoint is itself in a mobile network. */
 	return link == set->device ? bpf_redirect(link, 0) : bpf_redirect_neigh(link, 0, 0, 0);

@@ -2,6 +2,27 @@
 #pragma once
 #include "prefix_slot.h"
 
+/* Working memory of the program that runs on this processor: too large for the 512 octets of stack that a program and all
+ * functions it calls share. Programs do not interrupt each other, and each object has a map of its own, which is not
+ * pinned. Only what a cached decision does not need is stored here. */
+struct scratch {
+	struct prefix_match match;
+	struct path path;
+	struct bpf_fib_lookup fib ALIGN_HALF;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct scratch);
+	__uint(max_entries, 1);
+} scratch SEC(".maps");
+
+static __always_inline struct scratch *get_scratch(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&scratch, &zero);
+}
+
 /* Longest prefix match of `a` on one side, in the slots first if `by_slots`. Returns the number of the prefix's tunnel, 0 if
  * there is none. */
 static __always_inline __u32 match_prefix_inline(__u32 side, const struct addr *a, struct prefix_match *match, int by_slots)
@@ -12,6 +33,7 @@ static __always_inline __u32 match_prefix_inline(__u32 side, const struct addr *
 	struct prefix_lengths *lens;
 	__u32 which;
 
+	match->entry.tunnel = 0;
 	if (!set)
 		return 0;
 	key.side = side;
@@ -96,8 +118,10 @@ static __noinline struct tunnel *find_tunnel_by(struct prefix_match *match, cons
 
 static __noinline struct tunnel *find_tunnel(const struct addr *near, const struct addr *far)
 {
-	struct prefix_match match = {};
+	struct scratch *scratch = get_scratch();
 
-	match_far_prefix(far, &match);
-	return find_tunnel_by(&match, near, far);
+	if (!scratch)
+		return 0;
+	match_far_prefix(far, &scratch->match);
+	return find_tunnel_by(&scratch->match, near, far);
 }
