@@ -11,6 +11,7 @@
 #define NO_LENGTH 255
 #define LOCAL_ENDPOINTS 256 /* local tunnel endpoints that a prefix entry can refer to */
 #define DSMIP_ENDPOINT (LOCAL_ENDPOINTS + 1)  /* the index of endpoints of tunnels over IPv4 (RFC 5555) */
+#define SIGNALLING_ADDRESSES 64
 #define ANY_PROTOCOL 0xffff
 #define XDP_IFACES 256      /* interfaces with the XDP program */
 
@@ -66,9 +67,11 @@ struct prefix_slot {
 	struct prefix_entry entry;
 };
 
-/* How packets leave by a path: with an outer IPv6 header; as they are, `remote` being a neighbour on `link`; or in UDP or
- * IPv4, which the daemon adds: it gets them with an outer header whose addresses encode both IPv4 endpoints (RFC 5555). */
-enum { PATH_ENCAPSULATED, PATH_DIRECT, PATH_DSMIP };
+/* How packets leave by a path: with an outer IPv6 header; as they are, `remote` being a neighbour on `link`; or with an outer
+ * IPv4 header, the last two, which UDP follows on PATH_UDP4 (RFC 5555). An IPv4 endpoint is an IPv4-mapped address with its
+ * port in the 16 bits before ffff. The daemon sends what has to be fragmented or cannot be encapsulated over IPv4: it gets
+ * the packet with an outer IPv6 header of these addresses. */
+enum { PATH_ENCAPSULATED, PATH_DIRECT, PATH_IP4, PATH_UDP4 };
 
 struct path {
 	struct addr local, remote;

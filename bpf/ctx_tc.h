@@ -22,6 +22,8 @@ typedef struct __sk_buff packet;
 #define EINVAL 22
 #define EALREADY 114
 #define DECAP_TO_IP4 (1ULL << 7)  /* BPF_F_ADJ_ROOM_DECAP_L3_IPV4, since Linux 6.3 */
+#define DECAP_TO_IP6 (1ULL << 8)  /* BPF_F_ADJ_ROOM_DECAP_L3_IPV6, likewise */
+#define IP_DIFFERENCE (sizeof(struct ipv6hdr) - sizeof(struct iphdr))
 #define ADJ_ROOM_FLAGS (BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET)
 
 static __always_inline __u32 packet_length(const packet *p) { return p->len; }
@@ -81,5 +83,34 @@ static __always_inline long remove_outer_of_ip4(packet *p, __u32 room)
 		return failed;
 	/* Removes the difference of an IPv6 and an IPv4 header. */
 	failed = bpf_skb_change_proto(p, bpf_htons(ETH_P_IP), 0);
-	return failed ? failed : remove_outer(p, room - (sizeof(struct ipv6hdr) - sizeof(struct iphdr)));
+	return failed ? failed : remove_outer(p, room - IP_DIFFERENCE);
+}
+
+/* Inserts room for an outer IPv4 header, and for UDP if it is longer. Negative: the packet is unchanged, as one of several
+ * segments is that is encapsulated already; positive: it must be dropped. */
+static __always_inline long add_outer4_room(packet *p, __u32 room)
+{
+	__u64 udp = room > sizeof(struct iphdr) ? BPF_F_ADJ_ROOM_ENCAP_L4_UDP : 0;
+	long failed = bpf_skb_adjust_room(p, room, BPF_ADJ_ROOM_MAC, ADJ_ROOM_FLAGS | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | udp);
+
+	if (failed != -EALREADY || p->gso_size)
+		return failed;
+	if (p->protocol == bpf_htons(ETH_P_IP))
+		return bpf_skb_adjust_room(p, room, BPF_ADJ_ROOM_MAC, ADJ_ROOM_FLAGS);
+	/* As in `add_outer_room`; the change of protocol removes octets of the new room. */
+	failed = bpf_skb_adjust_room(p, room + IP_DIFFERENCE, BPF_ADJ_ROOM_MAC, ADJ_ROOM_FLAGS);
+	if (failed)
+		return failed;
+	return bpf_skb_change_proto(p, bpf_htons(ETH_P_IP), 0) ? 1 : 0;
+}
+
+/* Removes an outer IPv4 header, and UDP if there is more room than that, from an IPv6 packet. */
+static __always_inline long remove_outer4_of_ip6(packet *p, __u32 room)
+{
+	long failed = bpf_skb_adjust_room(p, -(__s32)room, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO | DECAP_TO_IP6);
+
+	if (failed != -EINVAL)
+		return failed;
+	failed = bpf_skb_change_proto(p, bpf_htons(ETH_P_IPV6), 0);
+	return failed ? failed : remove_outer(p, room + IP_DIFFERENCE);
 }

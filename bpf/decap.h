@@ -15,25 +15,31 @@ static __always_inline int can_forward(const struct next_hop *hop, packet *p, co
 	return !(set->firewalled & FIREWALLED_IP6) && can_transmit(hop->link) && ip->hop_limit > 1 && has_stated_length(p, at, ip) && wire_length(p, at) <= hop->mtu;
 }
 
-/* Removes the outer headers and redirects the packet. */
-static __always_inline int decap_and_redirect(packet *p, const struct settings *set, __u32 room, struct ipv6hdr *inner,
-					      struct next_hop *hop)
+/* Redirects a packet that has lost its outer headers. */
+static __always_inline int redirect_inner(packet *p, const struct settings *set, struct next_hop *hop)
 {
 	void *frame;
 
-	if (hop->link != set->device)
-		inner->hop_limit--;
-	if (remove_outer(p, room)) {
-		count(COUNT_DROPPED_ROOM);
-		return ACT_DROP;
-	}
 	count(COUNT_DECAP);
 	if (HAS_SKB && hop->link == set->device)
 		return bpf_redirect(set->device, BPF_F_INGRESS);
 	frame = packet_begin(p);
 	if (frame + ETH_HLEN > packet_end(p))
 		return ACT_DROP;
-	return redirect_to(hop, frame);
+	return redirect_to(hop, frame, ETH_P_IPV6);
+}
+
+/* Removes the outer headers and redirects the packet. */
+static __always_inline int decap_and_redirect(packet *p, const struct settings *set, __u32 room, struct ipv6hdr *inner,
+					      struct next_hop *hop)
+{
+	if (hop->link != set->device)
+		inner->hop_limit--;
+	if (remove_outer(p, room)) {
+		count(COUNT_DROPPED_ROOM);
+		return ACT_DROP;
+	}
+	return redirect_inner(p, set, hop);
 }
 
 /* Decapsulates a packet by the cached decision for its tunnel endpoints and inner addresses, if that is still valid. 0 if the
@@ -50,14 +56,12 @@ static __always_inline int decap_cached(packet *p, struct settings *set)
 	key.source = read_addr(&inner->saddr);
 	key.destination = read_addr(&inner->daddr);
 	hop = nh_entry(set, &key);
-	if (!hop || hop->epoch != set->epoch || !nh_matches(hop, set, &key) ||
-	    !addr_equal(&hop->outer_local, (void *)&outer->daddr) || !addr_equal(&hop->outer_remote, (void *)&outer->saddr) ||
-	    !is_fresh(set, hop->resolved, bpf_jiffies64()))
+	if (!accepts_outer(hop, set, &key, set->epoch, &outer->daddr, &outer->saddr))
 		return 0;
 	if (inner->version != 6 || is_tunnelled(inner->nexthdr) || inner->nexthdr == DESTINATION_OPTIONS ||
 	    !can_forward(hop, p, set, ETH_HLEN + IP6, inner))
 		return 0;
-	if (merge_ecn(outer, inner)) {
+	if (merge_ecn(ecn_of(outer), inner)) {
 		count(COUNT_DROPPED_ECN);
 		return ACT_DROP;
 	}
@@ -94,7 +98,7 @@ static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, st
 	inner->hop_limit--;
 	write_outer(outer, ENCAPSULATED_IP6, *(__be32 *)inner, path, flow.hash, packet_length(p) - l2 - IP6);
 	count(COUNT_HAIRPIN);
-	return redirect_to(hop, (void *)outer - ETH_HLEN);
+	return redirect_to(hop, (void *)outer - ETH_HLEN, ETH_P_IPV6);
 }
 
 /* Decapsulates a packet whose outer headers are parsed, and forwards it. 0 if the packet was not handled. */
@@ -114,6 +118,6 @@ static __always_inline int decap_forward(packet *p, __u32 l2, struct settings *s
 	if (!hop || !outer || !inner || !can_forward(hop, p, set, l2 + parsed->length, inner))
 		return 0;
 	if (parsed->length == IP6)
-		note_outer(hop, set, outer);
+		note_outer(hop, set->epoch, &outer->daddr, &outer->saddr);
 	return decap_and_redirect(p, set, parsed->length, inner, hop);
 }

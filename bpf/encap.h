@@ -3,6 +3,9 @@
 #include "flow_cache.h"
 #include "next_hop.h"
 #include "outer_header.h"
+#if HAS_SKB
+#include "outer_ip4.h"
+#endif
 #include "path_select.h"
 
 /* Adds the outer header to a packet that has room for an Ethernet header. `inner` is the protocol of the inner packet, `word`
@@ -33,8 +36,45 @@ static __always_inline int encap_cached(packet *p, __u8 inner, __be32 word, __u3
 
 	if (!frame)
 		return ACT_DROP;
-	write_ethernet(frame, cached->mac);
+	write_ethernet(frame, cached->mac, ETH_P_IPV6);
 	return bpf_redirect(cached->link, 0);
+}
+
+#if HAS_SKB
+/* Encapsulates an IPv6 packet that is to be forwarded, and redirects it by the cached flow or to the next hop. The slow path
+ * sees the packet unchanged. */
+static __noinline int encap_over_ip4(packet *p, const struct path *path, const struct flow_entry *cached,
+				     struct next_hop *hop)
+{
+	struct ipv6hdr *ip = ip6_header(p, ETH_HLEN, 0);
+	void *frame;
+	long failed = ip ? encapsulate4(p, ETH_HLEN, path, ENCAPSULATED_IP6, *(__be32 *)ip) : -1;
+
+	if (failed)
+		return failed > 0 ? ACT_DROP : ACT_PASS;
+	frame = packet_begin(p);
+	ip = frame + ETH_HLEN + outer4_length(path);
+	if ((void *)(ip + 1) > packet_end(p))
+		return ACT_DROP;
+	ip->hop_limit--;
+	count(COUNT_ENCAP);
+	if (!cached)
+		return redirect_to(hop, frame, ETH_P_IP);
+	write_ethernet(frame, cached->mac, ETH_P_IP);
+	return bpf_redirect(cached->link, 0);
+}
+#else
+static __always_inline int encap_over_ip4(packet *p, const struct path *path, const struct flow_entry *cached,
+					  struct next_hop *hop)
+{
+	return (void)p, (void)path, (void)cached, (void)hop, ACT_PASS;
+}
+#endif
+
+/* Whether outer packets of the path's longest inner packet pass the link. Over IPv4 the kernel fragments longer ones. */
+static __always_inline int fits_link(const struct path *path, const struct next_hop *hop)
+{
+	return !is_over_ip4(path) || path->mtu + outer4_length(path) <= hop->mtu;
 }
 
 /* Link scope, neighbour discovery for proxied addresses, and an expired hop limit are left to the kernel. */
@@ -116,6 +156,8 @@ static __always_inline int encap(packet *p, struct settings *set)
 	if (cached) {
 		if (wire_length(p, ETH_HLEN) > cached->path.mtu || length > 0xffff || !can_transmit(cached->link))
 			return ACT_PASS;
+		if (is_over_ip4(&cached->path))
+			return encap_over_ip4(p, &cached->path, cached, 0);
 		ip->hop_limit--;
 		return encap_cached(p, ENCAPSULATED_IP6, *(__be32 *)ip, flow.hash, cached, COUNT_ENCAP);
 	}
@@ -129,21 +171,24 @@ static __always_inline int encap(packet *p, struct settings *set)
 	if (!(match_prefix_inline(FAR, &flow.destination, match, 1) && match->entry.has_inline_path &&
 	      read_inline_path(&match->entry, path))) {
 		route = find_path(p, set, match, &flow, path, &version);
-		if (!route || path->kind == PATH_DSMIP)
+		if (!route)
 			return ACT_PASS;
 	}
 	if (addr_equal(&flow.destination, &path->local) || wire_length(p, ETH_HLEN) > path->mtu || length > 0xffff)
 		return ACT_PASS;
 	hop = route ? nh_of_path(p, set, path, route, version) : nh_of_inline_path(p, set, path, match);
 	ip = ip6_header(p, ETH_HLEN, 0);
-	if (!hop || !ip || !can_transmit(hop->link))
+	if (!hop || !ip || !can_transmit(hop->link) || !fits_link(path, hop))
 		return ACT_PASS;
+	if (path->kind != PATH_DIRECT)
+		flow_store(set, &flow, ingress_ifindex(p), path, hop);
+	if (is_over_ip4(path))
+		return encap_over_ip4(p, path, 0, hop);
 	ip->hop_limit--;
 	if (path->kind == PATH_DIRECT) {
 		count(COUNT_HANDED_OVER);
-		return redirect_to(hop, (void *)ip - ETH_HLEN);
+		return redirect_to(hop, (void *)ip - ETH_HLEN, ETH_P_IPV6);
 	}
-	flow_store(set, &flow, ingress_ifindex(p), path, hop);
 	frame = encapsulate(p, ENCAPSULATED_IP6, *(__be32 *)ip, path, flow.hash, COUNT_ENCAP);
-	return frame ? redirect_to(hop, frame) : ACT_DROP;
+	return frame ? redirect_to(hop, frame, ETH_P_IPV6) : ACT_DROP;
 }

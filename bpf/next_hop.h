@@ -10,11 +10,6 @@
 #define ROUTE_LIFETIMES_SHIFT 6
 #define MIN_MTU 1280
 
-struct nh_key {
-	struct addr source, destination;
-	__u32 required_link;  /* the route must lead out by this interface; 0: by any */
-} ALIGN_HALF;
-
 /* Looks up the route of a packet that arrived by an interface. Returns the result of bpf_fib_lookup; the MTU is in
  * `mtu_result`. The lookup is always that of a received packet: for a packet of this host, rules with a source prefix
  * would make the kernel select the source address, but that of an outer header is given. */
@@ -27,6 +22,39 @@ static __always_inline long fib_lookup(packet *p, __u32 ingress, const struct ad
 	result->ifindex = ingress;
 	*(struct addr *)result->ipv6_src = *source;
 	*(struct addr *)result->ipv6_dst = *destination;
+	return bpf_fib_lookup(p, result, sizeof(*result), 0);
+}
+
+static __always_inline int is_over_ip4(const struct path *path)
+{
+	return path->kind >= PATH_IP4;
+}
+
+/* Octets of the outer headers of a path over IPv4. */
+static __always_inline __u32 outer4_length(const struct path *path)
+{
+	return path->kind == PATH_UDP4 ? IP4 + UDP_HEADER : IP4;
+}
+
+/* Looks up the route of the outer packets of a path. Over IPv4, packets of a path with a link take the route by that link,
+ * like those of a socket bound to it; but the kernel refuses such a lookup if the link does not forward IPv4. */
+static __always_inline long fib_lookup_path(packet *p, const struct settings *set, const struct path *path,
+					    struct bpf_fib_lookup *result)
+{
+	long failed;
+
+	if (!is_over_ip4(path))
+		return fib_lookup(p, set->device, &path->local, &path->remote, result);
+	__builtin_memset(result, 0, sizeof(*result));
+	result->family = AF_INET;
+	result->tot_len = 1;
+	result->ifindex = path->link;
+	result->ipv4_src = path->local.w[3];
+	result->ipv4_dst = path->remote.w[3];
+	failed = path->link ? bpf_fib_lookup(p, result, sizeof(*result), BPF_FIB_LOOKUP_OUTPUT) : BPF_FIB_LKUP_RET_FWD_DISABLED;
+	if (failed != BPF_FIB_LKUP_RET_FWD_DISABLED)
+		return failed;
+	result->ifindex = set->device;
 	return bpf_fib_lookup(p, result, sizeof(*result), 0);
 }
 
@@ -65,7 +93,7 @@ static __always_inline void nh_store(struct next_hop *hop, const struct settings
 	hop->required_link = key->required_link;
 	hop->generation = set->generation;
 	hop->epoch = REFRESHES_NEXT_HOPS && (uses_neighbour || unresolved) ? USE_NEIGHBOUR : 0;
-	hop->neighbour.nh_family = AF_INET6;
+	hop->neighbour.nh_family = result->family;
 	*(struct addr *)hop->neighbour.ipv6_nh = *(const struct addr *)result->ipv6_dst;
 	hop->resolved = unresolved ? now - (1ULL << set->lifetime_shift) : now;
 	hop->link = result->ifindex;
@@ -143,11 +171,11 @@ static __noinline struct next_hop *resolve_path(packet *p, const struct settings
 	if (!scratch)
 		return 0;
 	result = &scratch->fib;
-	failed = fib_lookup(p, set->device, &path->local, &path->remote, result);
+	failed = fib_lookup_path(p, set, path, result);
 	if ((failed && !may_resolve(set, failed)) || result->ifindex == set->device ||
 	    (path->link && result->ifindex != path->link))
 		return 0;
-	gateway->destination = *(struct addr *)result->ipv6_dst;
+	gateway->destination = result->family == AF_INET ? v4_mapped(result->ipv4_dst) : *(struct addr *)result->ipv6_dst;
 	gateway->required_link = result->ifindex;
 	hop = nh_entry(set, gateway);
 	if (!hop)
@@ -161,14 +189,14 @@ static __noinline struct next_hop *resolve_path(packet *p, const struct settings
 	return known && !REFRESHES_NEXT_HOPS ? 0 : hop;
 }
 
-/* Sends a packet to the next hop; `frame` is its Ethernet header. */
-static __always_inline int redirect_to(struct next_hop *hop, void *frame)
+/* Sends a packet of this Ethertype to the next hop; `frame` is its Ethernet header. */
+static __always_inline int redirect_to(struct next_hop *hop, void *frame, __u16 type)
 {
 	if (REFRESHES_NEXT_HOPS && hop->epoch == USE_NEIGHBOUR) {
 		hop->epoch = 0;
 		return bpf_redirect_neigh(hop->link, &hop->neighbour, sizeof(hop->neighbour), 0);
 	}
-	write_ethernet(frame, hop->mac);
+	write_ethernet(frame, hop->mac, type);
 	return bpf_redirect(hop->link, 0);
 }
 

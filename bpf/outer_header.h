@@ -10,14 +10,14 @@
 #define ECT1 1
 
 /* `addresses` are the link-layer addresses of a next hop: destination, source. */
-static __always_inline void write_ethernet(void *frame, const __u8 *addresses)
+static __always_inline void write_ethernet(void *frame, const __u8 *addresses, __u16 type)
 {
 	const __u16 *mac = (const void *)addresses;
 	__u16 *to = frame;
 
 	for (int i = 0; i < 6; i++)
 		to[i] = mac[i];
-	to[6] = bpf_htons(ETH_P_IPV6);
+	to[6] = bpf_htons(type);
 }
 
 /* Traffic class and ECN are the inner packet's; the flow label lets routers on the path spread flows without parsing the
@@ -81,11 +81,16 @@ static __always_inline int merged_ecn(__u8 outer, __u8 inner)
 	return outer == ECT1 && inner && inner != CE ? ECT1 : inner;
 }
 
-/* Congestion marks survive decapsulation. -1 if the packet must be dropped. */
-static __always_inline int merge_ecn(const struct ipv6hdr *outer, struct ipv6hdr *inner)
+static __always_inline __u8 ecn_of(const struct ipv6hdr *ip)
+{
+	return (((const __u8 *)ip)[1] >> 4) & ECN;
+}
+
+/* Congestion marks of the outer header survive decapsulation. -1 if the packet must be dropped. */
+static __always_inline int merge_ecn(__u8 outer, struct ipv6hdr *inner)
 {
 	__u8 *field = (__u8 *)inner + 1;
-	int merged = merged_ecn((((const __u8 *)outer)[1] >> 4) & ECN, (*field >> 4) & ECN);
+	int merged = merged_ecn(outer, ecn_of(inner));
 
 	if (merged < 0)
 		return -1;
@@ -103,9 +108,9 @@ static __always_inline void update_checksum(struct iphdr *ip, __u16 before, __u1
 }
 
 /* The same for IPv4. */
-static __always_inline int merge_ecn4(const struct ipv6hdr *outer, struct iphdr *inner)
+static __always_inline int merge_ecn4(__u8 outer, struct iphdr *inner)
 {
-	int merged = merged_ecn((((const __u8 *)outer)[1] >> 4) & ECN, inner->tos & ECN);
+	int merged = merged_ecn(outer, inner->tos & ECN);
 	__u16 *word = (void *)inner, before = *word;
 
 	if (merged < 0)

@@ -4,11 +4,6 @@
 #include "outer_header.h"
 #include "packet.h"
 
-struct parsed_outer {
-	__u32 length;  /* octets of outer headers */
-	__u32 is_ip4;  /* the inner packet is IPv4 */
-	struct addr source, destination;  /* of the inner packet */
-} ALIGN_HALF;
 enum verdict { OURS, NOT_OURS, DROP };
 
 static __always_inline enum verdict drop(__u32 reason)
@@ -58,8 +53,7 @@ static __always_inline int is_from_device(packet *p)
 }
 
 /* Parses an inner IPv6 packet. Congestion marks are copied inside even if the packet is dropped afterwards. */
-static __always_inline enum verdict parse_inner(packet *p, __u32 at, const struct ipv6hdr *outer,
-						struct parsed_outer *parsed)
+static __always_inline enum verdict parse_inner(packet *p, __u32 at, __u8 outer_ecn, struct parsed_outer *parsed)
 {
 	struct ipv6hdr *inner = ip6_header(p, at, 0);
 
@@ -69,12 +63,11 @@ static __always_inline enum verdict parse_inner(packet *p, __u32 at, const struc
 	parsed->destination = read_addr(&inner->daddr);
 	if (is_link_scope(&parsed->source) || is_link_scope(&parsed->destination))
 		return drop(COUNT_DROPPED_SCOPE);
-	return merge_ecn(outer, inner) ? drop(COUNT_DROPPED_ECN) : OURS;
+	return merge_ecn(outer_ecn, inner) ? drop(COUNT_DROPPED_ECN) : OURS;
 }
 
 /* Parses an inner IPv4 packet. */
-static __always_inline enum verdict parse_inner4(packet *p, __u32 at, const struct ipv6hdr *outer,
-						 struct parsed_outer *parsed)
+static __always_inline enum verdict parse_inner4(packet *p, __u32 at, __u8 outer_ecn, struct parsed_outer *parsed)
 {
 	struct iphdr *inner = ip4_header(p, at);
 
@@ -84,7 +77,7 @@ static __always_inline enum verdict parse_inner4(packet *p, __u32 at, const stru
 	parsed->destination = v4_mapped(inner->daddr);
 	if (is_link_scope4(inner->saddr) || is_link_scope4(inner->daddr))
 		return drop(COUNT_DROPPED_SCOPE);
-	return merge_ecn4(outer, inner) ? drop(COUNT_DROPPED_ECN) : OURS;
+	return merge_ecn4(outer_ecn, inner) ? drop(COUNT_DROPPED_ECN) : OURS;
 }
 
 /* One outer header: whether this host removes it, and whether the inner packet is allowed (RFC 3963 §6.5, §9). */
@@ -94,7 +87,7 @@ static __always_inline enum verdict parse_outer(packet *p, __u32 at, struct pars
 	struct addr local ALIGN_HALF, remote ALIGN_HALF;
 	enum verdict verdict;
 	__u32 length, *index;
-	__u8 protocol;
+	__u8 protocol, ecn;
 
 	if (!outer || !has_stated_length(p, at, outer) || !(length = outer_length(outer, &protocol)))
 		return NOT_OURS;
@@ -104,7 +97,8 @@ static __always_inline enum verdict parse_outer(packet *p, __u32 at, struct pars
 	if (!index || (*index == DSMIP_ENDPOINT && !is_from_device(p)))
 		return NOT_OURS;
 	parsed->is_ip4 = protocol == ENCAPSULATED_IP4;
-	verdict = parsed->is_ip4 ? parse_inner4(p, at + length, outer, parsed) : parse_inner(p, at + length, outer, parsed);
+	ecn = ecn_of(outer);
+	verdict = parsed->is_ip4 ? parse_inner4(p, at + length, ecn, parsed) : parse_inner(p, at + length, ecn, parsed);
 	if (verdict != OURS)
 		return verdict;
 	if (!is_inner_allowed(parsed, *index, &local, &remote))

@@ -8,16 +8,21 @@
 #endif
 #include <linux/in6.h>
 #include <linux/ip.h>
+#include <linux/udp.h>
 
 #define IP6 ((__u32)sizeof(struct ipv6hdr))
 #define IP4 ((__u32)sizeof(struct iphdr))
+#define UDP_HEADER ((__u32)sizeof(struct udphdr))
+#define AF_INET 2
 #define AF_INET6 10
 #define TCP 6
 #define UDP 17
 #define ENCAPSULATED_IP4 4
 #define ENCAPSULATED_IP6 41
+#define ESP 50
 #define ICMP6 58
 #define DESTINATION_OPTIONS 60
+#define MOBILITY 135
 #define LAYERS 4  /* nested outer headers that one pass looks at */
 #define PLAIN_HEADERS (ETH_HLEN + IP6 + 20)                      /* octets to parse of a plain packet */
 #define TUNNELLED_HEADERS (ETH_HLEN + LAYERS * (IP6 + 8) + IP6 + 20)  /* and of a tunnelled one */
@@ -76,6 +81,12 @@ static __always_inline struct addr read_addr(const struct in6_addr *from)
 static __always_inline struct addr v4_mapped(__be32 a)
 {
 	return (struct addr){ .w = { 0, 0, bpf_htonl(0xffff), a } };
+}
+
+/* An IPv4 endpoint as an address; the port is 0 without UDP. */
+static __always_inline struct addr ip4_endpoint(__be32 a, __be16 port)
+{
+	return (struct addr){ .w = { 0, 0, bpf_htonl((__u32)bpf_ntohs(port) << 16 | 0xffff), a } };
 }
 
 static __always_inline int addr_equal(const struct addr *a, const struct addr *b)

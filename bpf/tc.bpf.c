@@ -1,10 +1,11 @@
 /* The TC programs of the tunnels. `ethernet` and `bare` run on the ingress of interfaces with and without Ethernet headers:
  * the fast path, which does what needs no error message and leaves all else unchanged to the kernel. The kernel's routes
  * lead the rest, and what this host itself sends, into the tunnel device, on the egress of which `device` encapsulates it:
- * the slow path. What `device` lets pass is read by the daemon, which sends it in fragments or over IPv4. */
+ * the slow path. What `device` lets pass is read by the daemon, which sends it in fragments. */
 #include "encap.h"
 #include "decap.h"
 #include "decap_ip4.h"
+#include "decap_outer_ip4.h"
 #include "encap_limit.h"
 
 /* All outer headers addressed to this host: a home agent of nested mobile routers finds one in another. */
@@ -45,9 +46,11 @@ static __always_inline int ingress(packet *p, __u32 l2)
 	struct settings *set = get_settings();
 	struct ipv6hdr *ip;
 
-	if (!set || p->protocol != bpf_htons(ETH_P_IPV6) || p->vlan_present || p->pkt_type != PACKET_HOST)
+	if (!set || p->vlan_present || p->pkt_type != PACKET_HOST)
 		return TC_ACT_OK;
-	if (pull(p, PLAIN_HEADERS))
+	if (p->protocol == bpf_htons(ETH_P_IP))
+		return ingress4(p, l2, set);
+	if (p->protocol != bpf_htons(ETH_P_IPV6) || pull(p, PLAIN_HEADERS))
 		return TC_ACT_OK;
 	ip = ip6_header(p, l2, 0);
 	if (!ip)
@@ -86,7 +89,7 @@ static __always_inline __u32 link_of(packet *p, struct settings *set, const stru
 
 	if (path->link || !scratch)
 		return path->link;
-	failed = fib_lookup(p, set->device, &path->local, &path->remote, &scratch->fib);
+	failed = fib_lookup_path(p, set, path, &scratch->fib);
 	return !failed || failed == BPF_FIB_LKUP_RET_NO_NEIGH ? scratch->fib.ifindex : 0;
 }
 
@@ -151,14 +154,6 @@ static __always_inline int send_fragmented(packet *p, const struct path *path, c
 	return pass_to_daemon(p, path, inner, COUNT_FRAGMENTED);
 }
 
-/* Over IPv4: the daemon sends it, by the endpoints in the outer header. Routers on the path may fragment it. */
-static __always_inline int send_over_ip4(packet *p, const struct path *path, const struct inner *inner)
-{
-	if (inner->wire_length > path->mtu && inner->wire_length > MIN_MTU)
-		return drop_packet(COUNT_DROPPED_TOO_BIG);
-	return pass_to_daemon(p, path, inner, COUNT_CARRIED);
-}
-
 /* Parses a packet to be encapsulated; counts the reason if it must be dropped. */
 static __always_inline int read_inner(packet *p, struct inner *inner)
 {
@@ -192,6 +187,52 @@ static __always_inline int read_inner(packet *p, struct inner *inner)
 static __always_inline long add_ethernet_room(packet *p)
 {
 	return bpf_skb_change_head(p, ETH_HLEN, 0);
+}
+
+/* Adds outer IPv4 headers and redirects the packet, to these link-layer addresses or to the kernel's neighbour. The daemon
+ * sends a packet that cannot be encapsulated, by the endpoints in the outer header. */
+static __always_inline int emit_over_ip4(packet *p, const struct path *path, const struct inner *inner, __u32 link,
+					 const __u8 *mac)
+{
+	long failed = encapsulate4(p, 0, path, inner->protocol, inner->word);
+	__be16 *frame;
+
+	if (failed < 0)
+		return pass_to_daemon(p, path, inner, COUNT_CARRIED);
+	if (failed || add_ethernet_room(p))
+		return drop_packet(COUNT_DROPPED_ROOM);
+	frame = packet_begin(p);
+	if ((void *)frame + ETH_HLEN > packet_end(p))
+		return drop_packet(COUNT_DROPPED_FORM);
+	count(COUNT_ENCAPSULATED_SLOW);
+	if (mac) {
+		write_ethernet(frame, mac, ETH_P_IP);
+		return bpf_redirect(link, 0);
+	}
+	frame[ETH_ALEN] = bpf_htons(ETH_P_IP);
+	return bpf_redirect_neigh(link, 0, 0, 0);
+}
+
+/* Whether an outer packet passes the link as it is. */
+static __always_inline int passes_link(packet *p, __u32 link, __u32 length)
+{
+	__u32 mtu = 0;
+
+	return bpf_check_mtu(p, link, &mtu, 0, 0) >= 0 && length <= mtu;
+}
+
+/* The slow path over IPv4. Routers on the path may fragment the packet; so does the kernel what the daemon sends. */
+static __always_inline int send_over_ip4(packet *p, struct settings *set, const struct path *path,
+					 const struct inner *inner, const struct next_hop *hop)
+{
+	__u32 link;
+
+	if (inner->wire_length > path->mtu && inner->wire_length > MIN_MTU)
+		return drop_packet(COUNT_DROPPED_TOO_BIG);
+	link = hop ? hop->link : link_of(p, set, path);
+	if (!link || link == set->device || !passes_link(p, link, inner->wire_length + outer4_length(path)))
+		return pass_to_daemon(p, path, inner, COUNT_CARRIED);
+	return emit_over_ip4(p, path, inner, link, 0);
 }
 
 /* A decapsulated buffer of several IPv4 segments: the kernel accepts no second outer header for it (see `add_outer_room`).
@@ -235,6 +276,8 @@ SEC("classifier") int device(packet *p)
 	}
 	cached = flow_lookup(set, &inner.flow, ingress);
 	if (cached && inner.wire_length <= cached->path.mtu) {
+		if (is_over_ip4(&cached->path))
+			return emit_over_ip4(p, &cached->path, &inner, cached->link, cached->mac);
 		if (add_ethernet_room(p))
 			return drop_packet(COUNT_DROPPED_FORM);
 		return encap_cached(p, inner.protocol, inner.word, inner.flow.hash, cached, COUNT_ENCAPSULATED_SLOW);
@@ -250,15 +293,13 @@ SEC("classifier") int device(packet *p)
 	route = select_path(tunnel, &inner.flow, path);
 	if (!route)
 		return drop_packet(COUNT_DROPPED_NO_PATH);
-	if (path->kind == PATH_DSMIP)
-		return send_over_ip4(p, path, &inner);
+	hop = path->kind == PATH_DIRECT ? 0 : nh_of_path(p, set, path, route, version);
+	if (hop && fits_link(path, hop))
+		flow_store(set, &inner.flow, ingress, path, hop);
+	if (is_over_ip4(path))
+		return send_over_ip4(p, set, path, &inner, hop);
 	if (inner.wire_length > path->mtu && (!p->gso_size || inner.wire_length <= MIN_MTU))
 		return send_fragmented(p, path, &inner, nested);
-	if (path->kind == PATH_ENCAPSULATED) {
-		hop = nh_of_path(p, set, path, route, version);
-		if (hop)
-			flow_store(set, &inner.flow, ingress, path, hop);
-	}
 	if (add_ethernet_room(p))
 		return drop_packet(COUNT_DROPPED_FORM);
 	if (path->kind == PATH_DIRECT)

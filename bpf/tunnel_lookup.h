@@ -1,27 +1,6 @@
 /* Which tunnel a packet belongs to, by the prefixes of the tunnel's two sides (RFC 3963 §6.5, §9). */
 #pragma once
-#include "prefix_slot.h"
-
-/* Working memory of the program that runs on this processor: too large for the 512 octets of stack that a program and all
- * functions it calls share. Programs do not interrupt each other, and each object has a map of its own, which is not
- * pinned. Only what a cached decision does not need is stored here. */
-struct scratch {
-	struct prefix_match match;
-	struct path path;
-	struct bpf_fib_lookup fib ALIGN_HALF;
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, __u32);
-	__type(value, struct scratch);
-	__uint(max_entries, 1);
-} scratch SEC(".maps");
-
-static __always_inline struct scratch *get_scratch(void)
-{
-	__u32 zero = 0;
-	return bpf_map_lookup_elem(&scratch, &zero);
-}
+#include "scratch.h"
 
 /* Longest prefix match of `a` on one side, in the slots first if `by_slots`. Returns the number of the prefix's tunnel, 0 if
  * there is none. */

@@ -33,6 +33,17 @@ pub(crate) fn make_tun(device: &str, mtu: u32) -> Result<LinkId, Error> {
     set_up(&mut netlink, device, mtu)
 }
 
+/// Has a device forward IPv4 packets, whatever the host does: the programs look up routes of packets over IPv4 as if these
+/// had come in by the device.
+///
+/// # Errors
+/// The kernel's.
+#[cfg(feature = "bpf")]
+pub(crate) fn forward_ipv4(device: &str) -> Result<(), Error> {
+    let file = format!("/proc/sys/net/ipv4/conf/{device}/forwarding");
+    fs::write(&file, "1").context(format_args!("write 1 to {file}"))
+}
+
 /// Configures a device and sets it up.
 ///
 /// # Errors

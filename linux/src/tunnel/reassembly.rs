@@ -1,8 +1,8 @@
 //! Fragmentation and reassembly of outer packets, which the BPF programs leave to the daemon. On output, packets that
 //! are longer than the path MTU and may not be rejected are read from the tunnel device, and sent in fragments (RFC
 //! 2473 §7.2). On input, packets that the kernel has reassembled are written to the device, whose program decapsulates
-//! them like any other. Packets over IPv4 take the same two paths, by the sockets of [`UdpEncap`]. Large IPv4 buffers
-//! that cannot be encapsulated are read as single packets and written back.
+//! them like any other. So are packets over IPv4, by the sockets of [`UdpEncap`], and large buffers that the programs cannot
+//! encapsulate: they are read as single packets, and those without an outer header are written back.
 
 use crate::error::{Context, Error};
 use crate::io::raw_sender::RawSender;

@@ -12,6 +12,7 @@ macro_rules! testbed_or_skip {
 mod fixture;
 mod ip4;
 mod lookup;
+mod outer_ip4;
 mod packet;
 mod prefix_slot;
 mod xdp;
@@ -137,7 +138,7 @@ impl TestHost {
 
 fn options(run: &tempfile::TempDir) -> Options {
     let (device, run) = ("nemo0".into(), run.path().to_owned());
-    Options { device, run, xdp: true, max_tunnels: 64, dsmip_addresses: Default::default() }
+    Options { device, run, xdp: true, max_tunnels: 64, dsmip_addresses: [HA.parse().unwrap()].into() }
 }
 
 fn path(care_of: &str) -> TunnelPath {

@@ -11,6 +11,7 @@ mod ip6tnl;
 mod ipv4;
 #[allow(dead_code, reason = "shared with the fixtures")]
 mod netns_host;
+mod over_ipv4;
 mod path_selection;
 mod restart;
 mod testbed;

@@ -6,9 +6,10 @@ use roam6_linux::tunnel::Tunnels;
 use roam6_linux::tunnel::bpf::{Bpf, Options};
 use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
 use roam6_proto::base::ids::LinkId;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
 use roam6_wire::Bid;
-use std::net::UdpSocket;
+use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
 pub const CN: &str = "2001:db8:5::2";
@@ -53,12 +54,17 @@ impl TunnelEnd {
 
     /// Starts the daemon's part.
     pub fn open(&mut self, run: &std::path::Path, interfaces: &[&str]) {
+        self.open_with(run, interfaces, VecSet::new());
+    }
+
+    /// The same with local addresses of signalling over IPv4.
+    pub fn open_with(&mut self, run: &std::path::Path, interfaces: &[&str], dsmip_addresses: VecSet<Ipv6Addr>) {
         let options = Options {
             device: "nemo0".into(),
             run: run.to_owned(),
             xdp: self.kind == BackEnd::BpfAtDriver,
             max_tunnels: 1024,
-            dsmip_addresses: Default::default(),
+            dsmip_addresses,
         };
         let host = &self.host;
         if self.kind == BackEnd::Kernel {

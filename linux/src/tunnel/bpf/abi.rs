@@ -11,7 +11,7 @@ use std::net::Ipv6Addr;
 
 /// The version of the layouts below. Maps of another version are never read: they are pinned in a directory of another
 /// name.
-pub(crate) const LAYOUT: u32 = 12;
+pub(crate) const LAYOUT: u32 = 13;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -47,7 +47,7 @@ pub(crate) const COUNTERS: [&str; 21] = [
 
 /// Local tunnel endpoints that a prefix entry can refer to.
 pub(crate) const LOCAL_ENDPOINTS: u32 = 256;
-/// The index of endpoints over IPv4: packets to them arrive by the tunnel device only.
+/// The index of endpoints over IPv4: packets to them with an outer IPv6 header arrive by the tunnel device only.
 pub(crate) const DSMIP_ENDPOINT: u32 = LOCAL_ENDPOINTS + 1;
 
 /// Interfaces with the XDP program.
@@ -61,10 +61,11 @@ const INLINE_PREFIX_SIZE: usize = 32;
 const PREFIX_LENGTH_SIZE: usize = 52;
 const NO_LENGTH: u32 = 255;
 const ANY_PROTOCOL: u16 = 0xffff;
-// How packets leave by a path: with an outer IPv6 header, as they are, over IPv4.
+// How packets leave by a path: with an outer IPv6 header, as they are, with an outer IPv4 header, in UDP over IPv4.
 const PATH_ENCAPSULATED: u32 = 0;
 const PATH_DIRECT: u32 = 1;
-const PATH_DSMIP: u32 = 2;
+const PATH_IP4: u32 = 2;
+const PATH_UDP4: u32 = 3;
 const ALL_ADDRESSES: u8 = 1;
 const MORE_PREFIXES: u8 = 4;
 
@@ -349,7 +350,8 @@ pub(crate) fn decode_xdp_interface(value: &XdpInterfaceValue) -> LinkId {
 fn path_kind(path: &TunnelPath) -> u32 {
     match Ipv4Endpoint::from_ipv6(path.local) {
         _ if path.direct => PATH_DIRECT,
-        Some(_) => PATH_DSMIP,
+        Some(Ipv4Endpoint { port: 0, .. }) => PATH_IP4,
+        Some(_) => PATH_UDP4,
         None => PATH_ENCAPSULATED,
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Maps {
     pub(crate) rules: Entries<RulesKey, RulesValue>,
     /// Local endpoints, with their indices.
     pub(crate) endpoints: Entries<EndpointKey, u32>,
+    /// Local addresses of mobility signalling over IPv4.
+    pub(crate) signalling: Entries<EndpointKey, u8>,
     /// Local endpoints, by index.
     local_endpoints: Array<MapData, EndpointKey>,
     settings: Array<MapData, SettingsValue>,
@@ -39,6 +41,7 @@ impl Maps {
             tunnels: Entries::new("tunnels", take("tunnels")?)?,
             rules: Entries::new("rules", take("rules")?)?,
             endpoints: Entries::new("ends", take("ends")?)?,
+            signalling: Entries::new("signalling", take("signalling")?)?,
             local_endpoints: Array::try_from(take("locals")?).context("map locals")?,
             settings: Array::try_from(take("settings")?).context("map settings")?,
             lengths: Array::try_from(take("lengths")?).context("map lengths")?,

@@ -121,6 +121,13 @@ impl Bpf {
         let xdp_ingress = options.xdp.then(|| XdpIngress::load(pins.clone())).transpose()?;
         let mtu = if options.dsmip_addresses.is_empty() { DEVICE_MTU } else { DSMIP_DEVICE_MTU };
         let device = device::make_tun(&options.device, mtu)?;
+        if !options.dsmip_addresses.is_empty() {
+            device::forward_ipv4(&options.device)?;
+        }
+        maps.signalling.retain(|address| options.dsmip_addresses.contains(&Ipv6Addr::from(*address)))?;
+        for address in &options.dsmip_addresses {
+            maps.signalling.put(&address.octets(), &1)?;
+        }
         let mut settings = maps.settings()?;
         settings.device = device.0;
         settings.generation = settings.generation.wrapping_add(1);

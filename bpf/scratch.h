@@ -1,0 +1,47 @@
+/* What is too large for the stack. */
+#pragma once
+#include "prefix_slot.h"
+
+/* The key of a next hop. */
+struct nh_key {
+	struct addr source, destination;
+	__u32 required_link;  /* the route must lead out by this interface; 0: by any */
+} ALIGN_HALF;
+
+/* The outer headers of a packet to this host. */
+struct parsed_outer {
+	__u32 length;  /* octets of outer headers */
+	__u32 is_ip4;  /* the inner packet is IPv4 */
+	struct addr source, destination;  /* of the inner packet */
+} ALIGN_HALF;
+
+/* What an outer IPv4 header says. */
+struct outer4 {
+	struct addr local, remote;
+	__u32 length;    /* octets of the outer headers */
+	__u8 inner, ecn; /* the protocol of the inner packet; the ECN field */
+} ALIGN_HALF;
+
+/* Working memory of the program that runs on this processor: too large for the 512 octets of stack that a program and all
+ * functions it calls share. Programs do not interrupt each other, and each object has a map of its own, which is not
+ * pinned. What a cached decision over IPv6 needs is on the stack. */
+struct scratch {
+	struct prefix_match match;
+	struct path path;
+	struct bpf_fib_lookup fib ALIGN_HALF;
+	struct nh_key key;
+	struct parsed_outer parsed;
+	struct outer4 outer4;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct scratch);
+	__uint(max_entries, 1);
+} scratch SEC(".maps");
+
+static __always_inline struct scratch *get_scratch(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&scratch, &zero);
+}
