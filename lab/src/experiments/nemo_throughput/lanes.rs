@@ -48,11 +48,11 @@ pub(super) const fn lane(kind: Forwarding, section: Section, upward: bool) -> Pa
 
 /// Forwardings by section and direction.
 const MEASURED: [(Section, bool, &[Forwarding]); 9] = {
-    use Forwarding::{Ip6tnl, Plain, Redirect, Roam6, Seg6, WireGuard, Xdp};
+    use Forwarding::{Ip6tnl, Plain, Redirect, Roam6, Seg6, Udp4, WireGuard, Xdp};
     [
         (Section::Nothing, false, &[Plain]),
-        (Section::Whole, false, &[Plain, Roam6, Seg6, Ip6tnl, WireGuard, Redirect, Xdp]),
-        (Section::Whole, true, &[Plain, Roam6, Ip6tnl, Xdp]),
+        (Section::Whole, false, &[Plain, Roam6, Seg6, Ip6tnl, WireGuard, Redirect, Xdp, Udp4]),
+        (Section::Whole, true, &[Plain, Roam6, Ip6tnl, Xdp, Udp4]),
         (Section::NothingBare, false, &[Plain]),
         (Section::WholeBare, false, &[Plain, Xdp, Redirect]),
         (Section::Entry, false, &[Plain, Roam6]),

@@ -121,6 +121,7 @@ impl SizeResult<'_> {
             ("roam6_over_plain", roam6_over_plain(Section::Whole)),
             ("encap_over_plain", roam6_over_plain(Section::Entry)),
             ("decap_over_plain", roam6_over_plain(Section::Exit)),
+            ("udp4_over_plain", over_plain(Forwarding::Udp4, Section::Whole)),
             ("roam6_over_kernel_tunnel", ratio(&whole(Forwarding::Roam6), &whole(Forwarding::Seg6))),
             ("roam6_over_ip6tnl", self.over_ip6tnl()),
             ("roam6_over_wireguard", ratio(&whole(Forwarding::Roam6), &whole(Forwarding::WireGuard))),
@@ -177,10 +178,14 @@ impl SizeResult<'_> {
 
 fn summarise_bulk(run: &mut Run, bulks: &BulkRates) {
     for flows in FLOWS {
-        for (name, local) in [("tcp_roam6_over_plain", false), ("tcp_local_roam6_over_plain", true)] {
+        for (name, kind, local) in [
+            ("tcp_roam6_over_plain", Forwarding::Roam6, false),
+            ("tcp_local_roam6_over_plain", Forwarding::Roam6, true),
+            ("tcp_udp4_over_plain", Forwarding::Udp4, false),
+            ("tcp_local_udp4_over_plain", Forwarding::Udp4, true),
+        ] {
             let of = |kind, upward| bulks.get(&(flows, local, upward, kind)).map(Vec::as_slice);
-            let value =
-                min_of_directions(|upward| ratio(of(Forwarding::Roam6, upward)?, of(Forwarding::Plain, upward)?));
+            let value = min_of_directions(|upward| ratio(of(kind, upward)?, of(Forwarding::Plain, upward)?));
             run.summarise(&format!("{name}_{flows}"), value);
         }
     }

@@ -12,30 +12,48 @@ use std::fs;
 const FLOW_CONFIG: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nuplink = \"up1\"\nprotocol = \"udp\"\n\
     correspondent_ports = \"10000-10063\"\n\n[[mobile_router.flow]]\nuplink = \"up0\"\nprotocol = \"tcp\"\n";
 
+/// The agent's IPv4 address on its link to the router, and the router's.
+const AGENT4: &str = "203.0.113.1";
+const ROUTER4: &str = "203.0.113.7";
+
 impl Chain {
     /// Starts home agent and mobile router.
     pub(super) fn start_roam6(&self, accel: &str) -> Result<Running> {
         let visited = [("h1", "up0", "2001:db8:2::/64"), ("h2", "up1", "2001:db8:3::/64")];
-        let (visited, shares) = match self.forwarding {
+        let (uplinks, shares) = match self.forwarding {
             Forwarding::FlowBinding => (&visited[..], FLOW_CONFIG),
             _ => (&visited[..1], ""),
         };
+        let (agent_ipv4, router_ipv4) = self.assign_ipv4()?;
+        let routers = if self.forwarding == Forwarding::Udp4 { &[] } else { uplinks };
         let radvds =
-            visited.iter().map(|(interface, _, prefix)| access_router::advertise(&self.agent, interface, prefix));
+            routers.iter().map(|(interface, _, prefix)| access_router::advertise(&self.agent, interface, prefix));
         let radvds = radvds.collect::<Result<_>>()?;
-        let uplinks: Vec<&str> = visited.iter().map(|(_, uplink, _)| *uplink).collect();
+        let uplinks: Vec<&str> = uplinks.iter().map(|(_, uplink, _)| *uplink).collect();
         let agent = format!(
             "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n\
-             \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n",
+             \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n{agent_ipv4}",
             nemo::home_address(0),
             nemo::mobile_network(0),
             nemo::FIRST_SPI,
             hex::encode(&nemo::key()),
         );
         let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
-        let router = accel.to_owned() + &nemo::mobile_router_config(&self.router, 0, &uplinks)? + shares;
+        let router = accel.to_owned() + &nemo::mobile_router_config(&self.router, 0, &uplinks)? + &router_ipv4 + shares;
         let router = Daemon::start(&self.router, &router).context("the mobile router")?;
         Ok(Running { daemons: vec![agent, router], _radvds: radvds, ..Running::default() })
+    }
+
+    /// IPv4 alone between agent and router, if the tunnel is to be in UDP; what their configurations have for it.
+    fn assign_ipv4(&self) -> Result<(String, String)> {
+        if self.forwarding != Forwarding::Udp4 {
+            return Ok((String::new(), String::new()));
+        }
+        self.agent.ip(&[&format!("address add {AGENT4}/24 dev h1")])?;
+        self.router
+            .ip(&[&format!("address add {ROUTER4}/24 dev up0"), &format!("route add default via {AGENT4} dev up0")])?;
+        let agent = format!("\n[home_agent.ipv4]\naddress = \"{AGENT4}\"\n");
+        Ok((agent, format!("home_agents_ipv4 = [\"{AGENT4}\"]\n")))
     }
 
     /// The daemons of the home agent and the mobile router, if it has any.
