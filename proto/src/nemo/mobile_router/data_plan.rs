@@ -126,7 +126,7 @@ impl Usage {
     /// Begins a new period if its time has come.
     fn begin_period(&mut self, now: Time, plan: DataPlan, unix: u64) {
         let start = period_start(plan, unix);
-        let doubted = start < self.period_start && !self.doubted_since.is_some_and(|since| since + DOUBT_TIME <= now);
+        let doubted = start < self.period_start && self.doubted_since.is_none_or(|since| since + DOUBT_TIME > now);
         if doubted {
             self.doubted_since.get_or_insert(now);
             return;
