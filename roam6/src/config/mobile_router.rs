@@ -73,6 +73,7 @@ struct UplinkTable {
     period: Option<PlanPeriod>,
     period_start: Option<Spanned<u8>>,
     beyond: Option<Spanned<BeyondCap>>,
+    probe: Option<Spanned<ProbeTable>>,
 }
 
 #[derive(Deserialize)]
@@ -94,11 +95,12 @@ struct CareOfTable {
 
 #[derive(Default, Deserialize)]
 struct ProbeTable {
-    enabled: Option<bool>,
+    enabled: Option<Spanned<bool>>,
     interval: Option<Spanned<HumanDuration>>,
     lost: Option<Spanned<u32>>,
     recovered: Option<Spanned<u32>>,
     burst: Option<bool>,
+    standby: Option<Spanned<HumanDuration>>,
 }
 
 /// Checks the table; `None` if it has no usable authentication, which is then reported to `diagnostics`.
@@ -108,7 +110,8 @@ pub(crate) fn validate(section: Spanned<Section>, diagnostics: &mut Diagnostics<
     check_home(&section, diagnostics);
     check_prefixes(&section, diagnostics);
     let lifetime = diagnostics.duration(&section.lifetime, "lifetime", check::LIFETIME_RANGE);
-    let uplinks = uplinks(&section, span.clone(), diagnostics);
+    let probe = usual_probe(&section.probe, diagnostics);
+    let uplinks = uplinks(&section, span.clone(), probe, diagnostics);
     let sharing = sharing(section.sharing.as_ref(), &uplinks, diagnostics);
     if let Some(both) = section.home_and_away.as_ref().filter(|both| ***both) {
         if sharing == LoadSharing::Single {
@@ -122,7 +125,6 @@ pub(crate) fn validate(section: Spanned<Section>, diagnostics: &mut Diagnostics<
     }
     let ingress = ingress(&section, diagnostics);
     let flows = flow::validate(section.flow, &uplinks, sharing, diagnostics);
-    let probe = probe(section.probe, diagnostics);
     let care_of_prefixes = care_of_prefixes(section.care_of_prefixes, &uplinks, &ingress, diagnostics);
     let keying =
         KeySettings { auth: section.auth, key_file: section.key_file, ipsec: section.ipsec, ..KeySettings::default() };
@@ -196,7 +198,12 @@ fn check_prefixes(section: &Section, diagnostics: &mut Diagnostics<'_>) {
     }
 }
 
-fn uplinks(section: &Section, span: std::ops::Range<usize>, diagnostics: &mut Diagnostics<'_>) -> Vec<UplinkConfig> {
+fn uplinks(
+    section: &Section,
+    span: std::ops::Range<usize>,
+    probe: Option<ProbeConfig>,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Vec<UplinkConfig> {
     let hint = "add a [[mobile_router.uplink]] table with interface = \"wlan0\"";
     if section.uplink.is_empty() {
         diagnostics.report(span, "no uplink: the mobile router could never leave home", hint);
@@ -232,6 +239,7 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, diagnostics: &mut Di
             care_of_prefix: table.care_of_prefix.as_ref().is_none_or(|written| **written),
             address: static_address(table, section, diagnostics),
             max_rtt: max_rtt(table, diagnostics),
+            probe: own_probe(table, probe, diagnostics),
             max_loss: Some(diagnostics.number(&table.max_loss, "max_loss", 1..=100).unwrap_or(20)),
             metered: table.metered,
             plan: Some(data_plan(table).validate(diagnostics)),
@@ -369,18 +377,45 @@ fn search_domains(domains: &[Spanned<String>], diagnostics: &mut Diagnostics<'_>
     names
 }
 
-fn probe(table: ProbeTable, diagnostics: &mut Diagnostics<'_>) -> Option<ProbeConfig> {
+/// The probes of all uplinks; what an uplink's own table leaves out is as there.
+fn probe(table: &ProbeTable, usual: ProbeConfig, diagnostics: &mut Diagnostics<'_>) -> ProbeConfig {
     let bounds = Duration::from_millis(10)..=Duration::from_secs(3600);
     let interval = diagnostics.duration(&table.interval, "interval", bounds);
     let down_after = diagnostics.number(&table.lost, "lost", 1..=1000);
     let up_after = diagnostics.number(&table.recovered, "recovered", 1..=1000);
-    let usual = ProbeConfig::default();
-    table.enabled.unwrap_or(true).then(|| ProbeConfig {
+    let standby = diagnostics.duration(&table.standby, "standby", Duration::ZERO..=Duration::from_secs(3600));
+    ProbeConfig {
         interval: interval.unwrap_or(usual.interval),
         down_after: down_after.unwrap_or(usual.down_after),
         up_after: up_after.unwrap_or(usual.up_after),
-        burst: table.burst.unwrap_or(true),
-    })
+        burst: table.burst.unwrap_or(usual.burst),
+        standby: standby.or(usual.standby).filter(|standby| !standby.is_zero()),
+    }
+}
+
+/// The probes of all uplinks; `None`: off.
+fn usual_probe(table: &ProbeTable, diagnostics: &mut Diagnostics<'_>) -> Option<ProbeConfig> {
+    let usual = ProbeConfig { burst: true, standby: Some(Duration::from_secs(40)), ..ProbeConfig::default() };
+    Some(probe(table, usual, diagnostics)).filter(|_| table.enabled.as_ref().is_none_or(|enabled| **enabled))
+}
+
+/// The probes of one uplink.
+fn own_probe(
+    table: &UplinkTable,
+    usual: Option<ProbeConfig>,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<ProbeConfig> {
+    let own = table.probe.as_ref()?;
+    let usual = usual.unwrap_or_else(|| {
+        let hint = "remove enabled = false from [mobile_router.probe], or this table";
+        diagnostics.report(own.span(), "probe of an uplink means nothing without probes", hint);
+        ProbeConfig::default()
+    });
+    if let Some(enabled) = &own.enabled {
+        let hint = "write it under [mobile_router.probe]: all uplinks are probed, or none";
+        diagnostics.report(enabled.span(), "enabled means nothing for one uplink", hint);
+    }
+    Some(probe(own, usual, diagnostics))
 }
 
 /// Lengths of a prefix that may be wished for: subnets are /64s.

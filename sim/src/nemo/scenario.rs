@@ -416,12 +416,15 @@ fn enable_ipv4(config: &mut MobileRouterConfig, kind: NemoKind) {
     config.home_agents_ipv4 = agents.map(ipv4::agent_address).collect();
 }
 
-/// In every other world paths are left because of their loss and round trip.
+/// In every other world paths are left because of their loss and round trip, and probed by their use.
 fn limit_quality(config: &mut MobileRouterConfig, rng: &mut Entropy) {
     if rng.one_in(2) {
         return;
     }
-    config.probe.iter_mut().for_each(|probe| probe.burst = rng.one_in(2));
+    if let Some(probe) = &mut config.probe {
+        probe.burst = rng.one_in(2);
+        probe.standby = rng.one_in(2).then(|| Duration::from_secs(rng.between(1, 60)));
+    }
     for uplink in &mut config.uplinks {
         uplink.max_rtt = rng.one_in(2).then(|| Duration::from_millis(rng.between(50, 800)));
         uplink.max_loss = rng.one_in(2).then(|| u8::try_from(rng.between(5, 50)).unwrap_or(20));

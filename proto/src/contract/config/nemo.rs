@@ -306,6 +306,9 @@ pub struct UplinkConfig {
     /// Loss of probes beyond which other uplinks are used, percent; `None`: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_loss: Option<u8>,
+    /// Its own probing; `None`: that of the mobile router.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ProbeConfig>,
     /// Whether its traffic is paid for: it is probed only while it carries packets, or may have to soon.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub metered: bool,
@@ -370,6 +373,7 @@ impl Default for UplinkConfig {
             address: None,
             max_rtt: None,
             max_loss: None,
+            probe: None,
             metered: false,
             plan: None,
         }
@@ -491,11 +495,14 @@ pub struct ProbeConfig {
     /// Whether further probes follow at once after one whose answer is overdue.
     #[serde(default, skip_serializing_if = "is_false")]
     pub burst: bool,
+    /// Interval of probes of a path that is only kept in reserve; `None`: `interval`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<Duration>,
 }
 
 impl Default for ProbeConfig {
     /// Failure detection within 800 ms, recovery after 1 s.
     fn default() -> ProbeConfig {
-        ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5, burst: false }
+        ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5, burst: false, standby: None }
     }
 }

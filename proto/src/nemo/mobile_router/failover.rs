@@ -184,7 +184,7 @@ impl MobileRouter {
     }
 
     /// Whether `lost` is true of every probed path, and there is one.
-    fn are_all_paths(&self, lost: impl Fn(&Prober) -> bool) -> bool {
+    pub(super) fn are_all_paths(&self, lost: impl Fn(&Prober) -> bool) -> bool {
         if self.config.probe.is_none() || !self.is_probing() {
             return false;
         }

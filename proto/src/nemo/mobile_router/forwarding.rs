@@ -308,7 +308,7 @@ impl MobileRouter {
         }));
     }
 
-    fn flows(&self) -> Vec<TunnelFlow> {
+    pub(super) fn flows(&self) -> Vec<TunnelFlow> {
         let barred = |bid: Bid| self.uplinks.iter().any(|uplink| uplink.config.bid == bid && uplink.is_barred());
         let used = |rule: &&FlowRule| !self.is_avoided(rule.bid) && !barred(rule.bid);
         let mut rules: Vec<&FlowRule> = self.config.flows.iter().filter(used).collect();

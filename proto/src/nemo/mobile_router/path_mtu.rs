@@ -61,7 +61,9 @@ impl MobileRouter {
         };
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         let registered = held.iter().any(|held| held.address == care_of.address);
-        registered && self.config.probe.is_some() && self.is_probing() && uplink.prober.is_answered()
+        // A path without traffic is confirmed once there is some.
+        let rests = uplink.prober.is_slow() && uplink.mtu_search.is_complete();
+        registered && !rests && self.config.probe.is_some() && self.is_probing() && uplink.prober.is_answered()
     }
 
     /// An echo request of `size` octets, headers included, from the care-of address of `uplink`.

@@ -60,6 +60,11 @@ impl PathMtuSearch {
         self.found
     }
 
+    /// Whether the path MTU is known, until the next confirmation.
+    pub fn is_complete(&self) -> bool {
+        self.state == SearchState::SearchComplete
+    }
+
     /// When [`PathMtuSearch::next_probes`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
         self.next_at

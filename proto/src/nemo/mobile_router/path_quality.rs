@@ -31,6 +31,8 @@ const MIN_VARIATION: Duration = Duration::from_millis(20);
 const GOOD_TENTHS: u32 = 7;
 /// How long it has to be good, by the number of times that it was left within [`FLAPPING_TIME`].
 const HOLD_TIMES: [Duration; 3] = [Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(600)];
+/// Probes of a degraded path in that time.
+const HOLD_PROBES: u32 = 64;
 const FLAPPING_TIME: Duration = Duration::from_secs(600);
 
 /// The limits of a path; without any it is never left because of its quality.
@@ -143,6 +145,11 @@ impl PathQuality {
         self.count_lost(now, Time::ZERO, WINDOW)
     }
 
+    /// How many of the last probes were answered.
+    pub fn answered(&self) -> usize {
+        self.samples.iter().filter(|sample| sample.round_trip.is_some()).count()
+    }
+
     /// Why the path is the last choice; `None` if it is not.
     pub fn degradation(&self) -> Option<Degradation> {
         self.degraded
@@ -163,6 +170,18 @@ impl PathQuality {
     pub fn restart(&mut self, now: Time) {
         let left = core::mem::take(&mut self.left);
         *self = PathQuality { left, judged_from: now, shortest_since: now, ..PathQuality::default() };
+    }
+
+    /// Only probes from now on count in the judgement: before, the path was probed too rarely.
+    pub fn judge_from(&mut self, now: Time) {
+        if self.degraded.is_none() {
+            self.judged_from = now;
+        }
+    }
+
+    /// How often to probe the path while it is degraded.
+    pub fn degraded_interval(&self) -> Option<Duration> {
+        self.degraded.map(|_| self.hold_time() / HOLD_PROBES)
     }
 
     /// A probe is sent.

@@ -13,6 +13,8 @@ const MAX_UP_AFTER: u32 = 1024;
 const DAMPING_RESET: u32 = 300;
 /// After a probe whose answer is overdue: further probes, by their number in an interval, and for how long.
 const BURST_RATE: u32 = 4;
+/// Answers after which a path may be probed rarely.
+const KNOWN_AFTER: usize = 8;
 const BURST_TIME: Duration = Duration::from_secs(1);
 
 /// The state of one uplink's path to the home agent; a new one counts as up.
@@ -32,6 +34,8 @@ pub struct Prober {
     last_sent: Time,
     interval: Duration,
     round_trip: Option<Duration>,
+    /// The interval of probes as long as they are answered, if longer than `interval`.
+    slow_interval: Option<Duration>,
     /// What the answers say about the path.
     pub quality: PathQuality,
     /// When the next probe of a burst is due, or a burst may begin.
@@ -78,6 +82,16 @@ impl Prober {
     /// Whether only the last probe is unanswered.
     pub fn has_missed_one(&self) -> bool {
         self.missed == 1
+    }
+
+    /// Whether the path may have failed: a probe is overdue.
+    pub fn is_troubled(&self) -> bool {
+        self.missed > 1 || self.silent || self.burst_until.is_some()
+    }
+
+    /// Whether enough probes were answered to judge the path by.
+    pub fn is_known(&self) -> bool {
+        self.quality.answered() >= KNOWN_AFTER
     }
 
     /// Number of unanswered probes, the last included.
@@ -129,10 +143,37 @@ impl Prober {
         self.next_at.map(|next| self.burst_at.map_or(next, |burst| next.min(burst)))
     }
 
+    /// Whether the path is probed rarely now.
+    pub fn is_slow(&self) -> bool {
+        self.slow_interval.is_some()
+    }
+
+    /// Sets the interval of probes as long as they are answered; a probe that is not answered is followed by others at
+    /// the usual interval in any case.
+    pub fn set_pace(&mut self, now: Time, usual: Duration, pace: Duration) {
+        let slow = Some(pace).filter(|pace| *pace > usual);
+        if self.slow_interval == slow {
+            return;
+        }
+        let was_slower = self.slow_interval.is_some_and(|before| slow.is_none_or(|slow| slow < before));
+        self.slow_interval = slow;
+        if let Some(next) = self.next_at.filter(|_| was_slower) {
+            self.next_at = Some(next.min(self.last_sent + pace).max(now));
+        }
+        if slow.is_none() {
+            self.quality.judge_from(now);
+        }
+    }
+
     /// The sequence number of the probe of a burst to send now, if one is due: after a probe whose answer is overdue,
     /// which is soon enough to tell a path that loses much from one that lost one packet.
     pub fn next_burst_probe(&mut self, now: Time, probe: config::ProbeConfig) -> Option<u16> {
-        if !probe.burst || self.next_at.is_none() || self.silent || self.quality.degradation().is_some() {
+        if !probe.burst
+            || self.is_slow()
+            || self.next_at.is_none()
+            || self.silent
+            || self.quality.degradation().is_some()
+        {
             self.burst_at = None;
             return None;
         }
@@ -171,7 +212,13 @@ impl Prober {
         }
         self.missed = self.missed.saturating_add(1);
         self.sequence = self.sequence.wrapping_add(1);
-        self.next_at = Some(now + probe.interval);
+        // On a path that slept a while, the first answer takes longer.
+        let patience = match self.slow_interval {
+            Some(slow) if self.silent => slow,
+            Some(slow) => self.quality.timeout().max(probe.interval).min(slow),
+            None => probe.interval,
+        };
+        self.next_at = Some(now + patience);
         (self.last_sent, self.interval) = (now, probe.interval);
         self.quality.record_sent(now, self.sequence);
         if probe.burst && self.burst_at.is_none() {
@@ -192,6 +239,9 @@ impl Prober {
             return None;
         }
         self.missed = 0;
+        if let Some(slow) = self.slow_interval.filter(|_| !self.silent) {
+            self.next_at = Some((self.last_sent + slow).max(now));
+        }
         let round_trip = measured.unwrap_or_else(|| now.since(self.last_sent) + self.interval * u32::from(behind));
         self.round_trip = Some(self.round_trip.map_or(round_trip, |known| round_trip.max(known - known / 8)));
         self.answered = self.answered.saturating_add(1);
@@ -211,8 +261,13 @@ impl Prober {
 mod tests {
     use super::*;
 
-    const PROBE: config::ProbeConfig =
-        config::ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5, burst: false };
+    const PROBE: config::ProbeConfig = config::ProbeConfig {
+        interval: Duration::from_millis(200),
+        down_after: 3,
+        up_after: 5,
+        burst: false,
+        standby: None,
+    };
     const LIMITS: QualityLimits = QualityLimits { max_rtt: None, max_loss: None };
 
     /// Runs `answered` intervals with an answer and then counts those until the path is dead.

@@ -3,17 +3,24 @@
 
 use super::MobileRouter;
 use super::path_quality::QualityChange;
-use super::probe::{PathChange, Probe};
+use super::probe::{PathChange, Probe, Prober};
 use super::registration::CareOf;
 use super::uplink::Uplink;
+use crate::contract::config::nemo::ProbeConfig;
+use crate::contract::item::TunnelPath;
 use crate::contract::report::{LossReason, NemoReport};
 use crate::contract::view::QualityView;
 use crate::{Outbox, Time};
+use core::time::Duration;
 use roam6_wire::Bid;
 use std::net::Ipv6Addr;
 
 /// The lowest priority of a Binding Identifier option (RFC 6089 §4.1): for paths that others stand before.
 pub(super) const LAST_PRIORITY: u8 = 127;
+
+/// Probes of a silent path in the time for which it has been silent, and their longest interval while no path answers.
+const SILENT_PROBES: u32 = 32;
+const SILENT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How good a path is in comparison with others, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +29,36 @@ pub(super) enum Standing {
     Good,
     /// Registered, and used if no path is good.
     Last,
+}
+
+/// What a path is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PathUse {
+    /// It carries traffic, or would carry it.
+    Active,
+    /// It is kept in reserve.
+    Standby,
+}
+
+/// How often to probe a path. `trouble`: one in use may have failed, so all others are asked before they are needed;
+/// `lost`: none answers.
+fn pace(now: Time, prober: &Prober, config: ProbeConfig, path_use: PathUse, (trouble, lost): (bool, bool)) -> Duration {
+    let standby = config.standby.unwrap_or(config.interval);
+    if let Some(since) = prober.silent_since().filter(|_| config.standby.is_some()) {
+        let most = if lost { standby.min(SILENT_INTERVAL) } else { standby };
+        let rarer = now.since(since) / SILENT_PROBES;
+        return if prober.is_recovering() { config.interval } else { rarer.min(most).max(config.interval) };
+    }
+    let interval = match path_use {
+        PathUse::Active => config.interval,
+        PathUse::Standby if trouble || !prober.is_known() => config.interval,
+        PathUse::Standby => standby,
+    };
+    // A path that is left has to show that it is good again.
+    match prober.quality.degraded_interval().filter(|_| path_use == PathUse::Standby) {
+        Some(often) => often.min(standby).max(config.interval),
+        None => interval.max(config.interval),
+    }
 }
 
 impl MobileRouter {
@@ -33,9 +70,11 @@ impl MobileRouter {
     /// The probes that are due, and the consequences of those that were not answered.
     pub(super) fn expire_probes(&mut self, now: Time, out: &mut Outbox) -> Vec<Probe> {
         let mut due = Vec::new();
-        let Some(config) = self.config.probe.filter(|_| self.is_probing()) else {
+        let usual = self.config.probe;
+        if usual.is_none() || !self.is_probing() {
             return due;
-        };
+        }
+        self.set_paces(now);
         for index in 0..self.uplinks.len() {
             let known = self.uplinks.get(index).filter(|uplink| self.is_probed(uplink));
             let care_of = known.and_then(|uplink| self.care_of_on(uplink));
@@ -44,6 +83,7 @@ impl MobileRouter {
             };
             let missed = uplink.prober.has_missed_one();
             let (bid, limits) = (uplink.config.bid, uplink.config.quality_limits());
+            let Some(config) = uplink.config.probe.or(usual) else { continue };
             if let Some(sequence) = uplink.prober.next_burst_probe(now, config) {
                 due.push(Probe { bid, sequence, in_burst: true });
             }
@@ -60,6 +100,50 @@ impl MobileRouter {
             self.judge_path(now, bid, out);
         }
         due
+    }
+
+    /// How the path of `uplink` is probed.
+    fn probe_config(&self, uplink: &Uplink) -> Option<ProbeConfig> {
+        self.config.probe.map(|usual| uplink.config.probe.unwrap_or(usual))
+    }
+
+    /// Sets how often each path is probed, by its use.
+    fn set_paces(&mut self, now: Time) {
+        let rarely = |config: ProbeConfig| config.standby.is_some();
+        let slow = self.uplinks.iter().any(|uplink| uplink.prober.is_slow());
+        if !slow && !self.uplinks.iter().filter_map(|uplink| self.probe_config(uplink)).any(rarely) {
+            return;
+        }
+        let uses = self.path_uses();
+        let troubled = |(uplink, of): (&Uplink, &PathUse)| *of != PathUse::Standby && uplink.prober.is_troubled();
+        let trouble = self.uplinks.iter().zip(&uses).any(troubled);
+        let lost = self.are_all_paths(Prober::is_silent);
+        let paces: Vec<Option<(Duration, Duration)>> = self
+            .uplinks
+            .iter()
+            .zip(&uses)
+            .map(|(uplink, of)| {
+                let config = self.probe_config(uplink)?;
+                Some((config.interval, pace(now, &uplink.prober, config, *of, (trouble, lost))))
+            })
+            .collect();
+        for (uplink, (usual, pace)) in self.uplinks.iter_mut().zip(paces.into_iter().flatten()) {
+            uplink.prober.set_pace(now, usual, pace);
+        }
+    }
+
+    /// What the path of each uplink is used for.
+    fn path_uses(&self) -> Vec<PathUse> {
+        let (paths, flows) = (self.paths(), self.flows());
+        let of = |uplink: &Uplink| {
+            let address = self.care_of_on(uplink).map(|care_of| care_of.address.0);
+            let carries = |path: &TunnelPath| path.weight > 0 && Some(path.local) == address;
+            match paths.iter().any(carries) || flows.iter().any(|flow| flow.bid == uplink.config.bid) {
+                true => PathUse::Active,
+                false => PathUse::Standby,
+            }
+        };
+        self.uplinks.iter().map(of).collect()
     }
 
     /// Sends the probes that are due, after their source addresses are put.
@@ -93,6 +177,10 @@ impl MobileRouter {
     /// Judges the quality of the path of the uplink with this BID, and reports a change.
     pub(super) fn judge_path(&mut self, now: Time, bid: Bid, out: &mut Outbox) {
         let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.config.bid == bid) else { return };
+        // Probes that are far apart say little: a modem that slept answers late.
+        if uplink.prober.is_slow() && uplink.prober.quality.degradation().is_none() {
+            return;
+        }
         let silent = uplink.prober.is_silent();
         let change = uplink.prober.quality.judge(now, uplink.config.quality_limits(), silent);
         let Some((change, care_of)) = change.zip(self.address_of_path(bid)) else { return };

@@ -145,6 +145,7 @@ fn black_hole_on_home_link_is_detected() {
         down_after: 3,
         up_after: 5,
         burst: false,
+        standby: None,
     });
     let mut bench = bound(MobileRouterConfig { probe, ..both() });
     let mut update_without = None;

@@ -176,7 +176,7 @@ fn load_sharing_uses_weights_and_flow_bindings_their_bid() {
 }
 
 /// The probes among `outputs`: identifier, sequence, whether through the tunnel.
-fn probes(outputs: &[Output]) -> Vec<(Echo, bool)> {
+pub(super) fn probes(outputs: &[Output]) -> Vec<(Echo, bool)> {
     let mut found = Vec::new();
     for transmit in transmits(outputs) {
         let outer = Datagram::parse(&transmit.bytes).unwrap();

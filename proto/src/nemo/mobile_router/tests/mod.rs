@@ -2,6 +2,7 @@
 
 mod addresses;
 mod attach;
+mod cadence;
 mod care_of_prefix;
 mod damping;
 mod data_plan;

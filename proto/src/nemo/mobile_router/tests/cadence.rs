@@ -1,0 +1,82 @@
+//! How often paths are probed: rarely in reserve, and at once when they may be needed.
+
+use super::mcoa::{ON_CELL, both, probes, sharing};
+use super::*;
+use crate::contract::config::flow::{FlowRule, FlowSelector};
+use crate::contract::config::nemo::ProbeConfig;
+
+const STANDBY: Duration = Duration::from_secs(40);
+
+fn rarely() -> MobileRouterConfig {
+    let probe = ProbeConfig { burst: true, standby: Some(STANDBY), ..ProbeConfig::default() };
+    MobileRouterConfig { probe: Some(probe), lifetime: Duration::from_secs(600), ..sharing(LoadSharing::Standby) }
+}
+
+/// The number of probes of an uplink.
+fn count(outputs: &[Output], bid: u16) -> usize {
+    probes(outputs).iter().filter(|(echo, tunnelled)| *tunnelled && echo.identifier == bid).count()
+}
+
+#[test]
+fn path_in_reserve_is_probed_rarely_once_it_is_known() {
+    let mut bench = both(rarely());
+    let outputs = bench.probe(10_000, &[1, 2]);
+    assert!((8..=14).contains(&count(&outputs, 2)), "{}", count(&outputs, 2));
+    let outputs = bench.probe(610_000, &[1, 2]);
+    assert_eq!((count(&outputs, 1), count(&outputs, 2)), (3000, 15));
+    let sizes = transmits(&outputs)
+        .iter()
+        .filter(|transmit| transmit.bytes.len() > 1000 && transmit.via == Via::Link(CELL))
+        .count();
+    assert_eq!(sizes, 0, "its path MTU is not confirmed while nothing uses it");
+}
+
+#[test]
+fn path_in_reserve_is_asked_when_it_may_be_needed() {
+    let mut bench = both(rarely());
+    bench.probe(50_300, &[1, 2]);
+    // The preferred path falls silent: the other is asked before that is certain.
+    let outputs = bench.probe(51_300, &[2]);
+    assert!(count(&outputs, 2) >= 3, "{}", count(&outputs, 2));
+    assert_eq!(bench.paths()[0].0, ip(ON_CELL));
+    // It is in use now; the silent one is asked less and less often.
+    let outputs = bench.probe(651_300, &[2]);
+    assert_eq!(count(&outputs, 2), 3000);
+    let outputs = [outputs, bench.probe(751_300, &[2])].concat();
+    assert!((50..600).contains(&silent_probes(&outputs)), "{}", silent_probes(&outputs));
+    // Back after its first answers.
+    bench.probe(780_000, &[1, 2]);
+    assert_ne!(bench.paths()[0].0, ip(ON_CELL));
+}
+
+/// Probes of the first uplink, which is not registered while it is silent.
+fn silent_probes(outputs: &[Output]) -> usize {
+    probes(outputs).iter().filter(|(echo, _)| echo.identifier == 1).count()
+}
+
+#[test]
+fn dead_path_in_reserve_is_found_with_its_next_probe() {
+    let mut bench = both(rarely());
+    bench.probe(10_000, &[1, 2]);
+    let outputs = bench.probe(52_000, &[1]);
+    assert!(reports(&outputs).iter().any(|report| report.name() == "path_down"));
+    assert!(bench.paths().iter().all(|(local, _)| *local != ip(ON_CELL)));
+}
+
+#[test]
+fn path_of_a_flow_rule_is_not_in_reserve() {
+    let flows = vec![FlowRule { id: 7, priority: 1, selector: FlowSelector::default(), bid: Bid(2) }];
+    let mut bench = both(MobileRouterConfig { flows, ..rarely() });
+    bench.probe(10_000, &[1, 2]);
+    assert_eq!(count(&bench.probe(20_000, &[1, 2]), 2), 50);
+}
+
+#[test]
+fn uplink_has_its_own_probes() {
+    let mut config = rarely();
+    let standby = Some(Duration::from_secs(5));
+    config.uplinks[1].probe = Some(ProbeConfig { standby, ..ProbeConfig::default() });
+    let mut bench = both(config);
+    bench.probe(10_000, &[1, 2]);
+    assert_eq!(count(&bench.probe(60_000, &[1, 2]), 2), 10);
+}
