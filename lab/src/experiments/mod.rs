@@ -92,7 +92,7 @@ experiments! {
     nemo_home_and_away, "nemo/home-and-away",
         "one uplink at home, one away, both in use: gap and loss when either is pulled or comes back";
     nemo_hostile, "nemo/hostile", "a million hostile messages and seven attacks against running daemons";
-    nemo_idle, "nemo/idle", "memory, wake-ups and CPU time without traffic";
+    nemo_idle, "nemo/idle", "memory, wake-ups and CPU time without traffic; traffic of an uplink in reserve";
     nemo_nested, "nemo/nested", "nested mobile networks, depth 1 to 3: path and MTU";
     nemo_scale, "nemo/scale", "10 to 1 000 000 bindings in one home agent: rate, memory, delay";
     nemo_storm, "nemo/storm", "100 000 mobile routers register at once after the home agent was killed";

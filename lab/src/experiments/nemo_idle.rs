@@ -1,15 +1,19 @@
-//! Resources of idle daemons: memory, wake-ups and CPU time of a registered mobile router and of its home agent.
+//! Resources of idle daemons: memory, wake-ups and CPU time of a registered mobile router and of its home agent; and what
+//! an uplink that is kept in reserve costs in traffic.
 
 use crate::experiments::prelude::*;
-use crate::topology::nemo::NemoNetwork;
+use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NemoNetwork};
+use roam6_wire::ip6::Datagram;
 
 /// Time after the registration until the daemons are idle.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
+/// Seconds of a month of 30 days.
+const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 const NO_PROBES: &str = "\n[mobile_router.probe]\nenabled = false\n";
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let watched = Duration::from_secs(if run.quick { 10 } else { 60 });
-    run.set_steps(2);
+    run.set_steps(3);
     for (probes, extra) in [(true, ""), (false, NO_PROBES)] {
         run.step(if probes { "probing its path" } else { "without probes" });
         let (network, vehicle) = NemoNetwork::with_vehicle(Duration::ZERO, "", extra)?;
@@ -32,5 +36,38 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
             run.rows.push(json!({ "who": who, "probes": probes, "figures": figures }));
         }
     }
+    run.step("an uplink in reserve");
+    standby_traffic(run)
+}
+
+/// The octets between the home agent and an uplink that is kept in reserve, IPv6 headers included, in both directions.
+fn standby_traffic(run: &mut Run) -> Result<()> {
+    // Not shorter than several probes; the long one has an update too.
+    let watched = Duration::from_secs(if run.quick { 85 } else { 600 });
+    let network = NemoNetwork::build(Duration::from_millis(25), 1, "")?;
+    let vehicle = network.vehicle(0, &["up0", "up1"])?;
+    let [fn1, fn2] = &network.visited;
+    network.emulator.plug(vehicle.uplink(0)?, fn1.link)?;
+    vehicle.wait_until_connected(CORRESPONDENT)?;
+    vehicle.wait_registered(network.emulator.plug(vehicle.uplink(1)?, fn2.link)?, 2)?;
+    sleep(SETTLE_TIME * 2);
+    let reserve = fn2.link;
+    let octets = network.emulator.collect(move |octets: &mut u64, observed| {
+        let packet = observed.packet().filter(|_| observed.segment == reserve);
+        let parsed = packet.and_then(|packet| Some((packet, Datagram::parse(packet).ok()?)));
+        if let Some((packet, datagram)) = parsed
+            && [datagram.source, datagram.destination].contains(&HOME_AGENT)
+        {
+            *octets += packet.len() as u64;
+        }
+    });
+    sleep(watched);
+    let octets = *octets.lock();
+    run.require(octets > 0, || "no probe in reserve was seen".to_owned());
+    let month = octets as f64 / 1e6 * MONTH_SECONDS / watched.as_secs_f64();
+    run.rows.push(
+        json!({ "watched_s": watched.as_secs(), "standby_octets": octets, "standby_mb_per_month": round(month) }),
+    );
+    run.summarise("standby_mb_per_month", round(month));
     Ok(())
 }
