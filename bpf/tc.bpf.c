@@ -213,6 +213,16 @@ static __always_inline int emit_over_ip4(packet *p, const struct path *path, con
 	return bpf_redirect_neigh(link, 0, 0, 0);
 }
 
+/* Encapsulates a packet like the last one of its flow, and redirects it. */
+static __always_inline int send_cached(packet *p, const struct inner *inner, const struct flow_entry *cached)
+{
+	if (is_over_ip4(&cached->path))
+		return emit_over_ip4(p, &cached->path, inner, cached->link, cached->mac);
+	if (add_ethernet_room(p))
+		return drop_packet(COUNT_DROPPED_FORM);
+	return encap_cached(p, inner->protocol, inner->word, inner->flow.hash, cached, COUNT_ENCAPSULATED_SLOW);
+}
+
 /* Whether an outer packet passes the link as it is. */
 static __always_inline int passes_link(packet *p, __u32 link, __u32 length)
 {
@@ -275,13 +285,8 @@ SEC("classifier") int device(packet *p)
 		return TC_ACT_OK;
 	}
 	cached = flow_lookup(set, &inner.flow, ingress);
-	if (cached && inner.wire_length <= cached->path.mtu) {
-		if (is_over_ip4(&cached->path))
-			return emit_over_ip4(p, &cached->path, &inner, cached->link, cached->mac);
-		if (add_ethernet_room(p))
-			return drop_packet(COUNT_DROPPED_FORM);
-		return encap_cached(p, inner.protocol, inner.word, inner.flow.hash, cached, COUNT_ENCAPSULATED_SLOW);
-	}
+	if (cached && inner.wire_length <= cached->path.mtu)
+		return send_cached(p, &inner, cached);
 	scratch = get_scratch();
 	if (!scratch)
 		return TC_ACT_SHOT;

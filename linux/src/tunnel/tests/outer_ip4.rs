@@ -102,7 +102,8 @@ impl TestHost {
         let moves: CounterChanges = counter.into_iter().map(|name| (name.to_owned(), 1)).collect();
         let fits = |seen: &[(u32, Vec<u8>, CounterChanges); 2]| seen.iter().all(|seen| seen.2 == moves);
         let seen = (0..TRIES).map(|_| self.run_twice(frame)).find(fits);
-        for (seen, after, _) in seen.unwrap_or_else(|| panic!("{says}: not counted so: {moves:?}")) {
+        assert!(seen.is_some(), "{says}: not counted so: {moves:?}");
+        for (seen, after, _) in seen.into_iter().flatten() {
             assert_eq!(seen, verdict, "{says}");
             if let Some(out) = out {
                 assert_eq!(after, out, "{says}");
