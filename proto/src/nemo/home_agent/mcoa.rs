@@ -63,6 +63,11 @@ pub(super) fn merge_care_of(
     }
     for option in options {
         let repeated = merged.bid_statuses.iter().any(|echo| echo.bid == option.bid);
+        if let (CareOfField::V4(_), Some(source), false) = (option.care_of, update.ipv4_source, update.deregister) {
+            // A NAT has given the mapping of another care-of address, which has lost it, to this one.
+            let is_present = |care_of: &CareOf| merged.bid_statuses.iter().any(|echo| echo.bid == care_of.bid);
+            merged.care_of.retain(|care_of| care_of.address != source.to_ipv6() || is_present(care_of));
+        }
         let result = match repeated || option.bid == Bid(0) {
             true => Err(Status::MCOA_MALFORMED),
             false if update.deregister => delete_bid(&mut merged.care_of, option),
@@ -108,8 +113,9 @@ fn register_bid(
         CareOfField::V4(_) => update.ipv4_source.ok_or(Status::INVALID_CARE_OF)?.to_ipv6(),
         CareOfField::None => remembered.ok_or(Status::MCOA_UNKNOWN_CARE_OF)?,
     };
-    let is_ipv4 = update.ipv4_source.is_some_and(|end| end.to_ipv6() == address);
-    if !is_routable_unicast(address) && !is_ipv4 {
+    // An IPv4 care-of address was the source of this update or of a former one.
+    let is_observed = !matches!(option.care_of, CareOfField::V6(_)) && Ipv4Endpoint::from_ipv6(address).is_some();
+    if !is_routable_unicast(address) && !is_observed {
         return Err(Status::MCOA_MALFORMED);
     }
     let home = update.home_address.filter(|_| option.simultaneous_home);
@@ -182,6 +188,39 @@ mod tests {
         );
         let merged = merge_care_of(&known, &[bare(1), bare(7)], &update(false, false), |_| true).unwrap();
         assert_eq!(statuses(&merged), [Status::ACCEPTED, Status::MCOA_UNKNOWN_CARE_OF]);
+    }
+
+    fn end(port: u16) -> Ipv4Endpoint {
+        Ipv4Endpoint { address: [198, 51, 100, 7].into(), port }
+    }
+
+    fn over_ipv4(bid: u16, port: u16) -> CareOf {
+        CareOf { address: end(port).to_ipv6(), ..care_of(bid, "::") }
+    }
+
+    #[test]
+    fn ipv4_care_of_address_is_named_by_its_bid_alone() {
+        let known = [care_of(1, "2001:db8:1::1"), over_ipv4(2, 40_001)];
+        let bare = BidOption { care_of: CareOfField::None, ..option(2, "::") };
+        let merged =
+            merge_care_of(&known, &[option(1, "2001:db8:5::1"), bare], &update(false, true), |_| true).unwrap();
+        assert_eq!(statuses(&merged), [Status::ACCEPTED; 2]);
+        assert_eq!(merged.care_of[1].address, known[1].address, "it stays although the update came over IPv6");
+        let named = BidOption { care_of: CareOfField::V6(known[1].address), ..bare };
+        let refused = merge_care_of(&known, &[named], &update(false, false), |_| true);
+        assert_eq!(refused, Err(Status::MCOA_MALFORMED), "no source of an update");
+    }
+
+    #[test]
+    fn mapping_that_a_nat_gave_to_another_uplink_moves_to_it() {
+        let known = [over_ipv4(1, 40_001), over_ipv4(2, 40_002)];
+        let seen = BidUpdate { ipv4_source: Some(end(40_001)), ..update(false, false) };
+        let option = |bid| BidOption { care_of: CareOfField::V4([10, 0, 0, 2].into()), ..option(bid, "::") };
+        let merged = merge_care_of(&known, &[option(2)], &seen, |_| true).unwrap();
+        assert_eq!(merged.care_of, [CareOf { expires: SOON, ..over_ipv4(2, 40_001) }]);
+        let merged = merge_care_of(&known, &[option(1), option(2)], &seen, |_| true).unwrap();
+        assert_eq!(statuses(&merged), [Status::ACCEPTED, Status::INVALID_CARE_OF], "one mapping is of one uplink");
+        assert_eq!(merged.care_of[0], known[1]);
     }
 
     #[test]
