@@ -7,3 +7,4 @@ mod ipv4_home_address;
 mod nat;
 mod pair;
 mod random_paths;
+mod several;

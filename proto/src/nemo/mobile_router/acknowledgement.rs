@@ -123,7 +123,9 @@ impl MobileRouter {
             _ => self.registration.find_by_sequence(message.sequence),
         };
         let Some((wanted, sent)) = answered.filter(|(wanted, _)| wanted.home_agent == datagram.source) else {
-            if self.receive_deregistration_answer(datagram, message, protected) {
+            if self.receive_deregistration_answer(datagram, message, protected)
+                || self.receive_path_answer(now, datagram, message, protected, out)
+            {
                 return;
             }
             return drop(DropReason::Unsolicited, out);
@@ -282,7 +284,7 @@ impl MobileRouter {
     }
 
     /// Sets the clock to the home agent's (RFC 4285 §6): its seconds are in the high half.
-    fn resynchronise_clock(&mut self, now: Time, message: &BindingAcknowledgement) {
+    pub(super) fn resynchronise_clock(&mut self, now: Time, message: &BindingAcknowledgement) {
         let echoed = echoed_timestamp(message);
         if let Some(unix) = echoed.and_then(|Timestamp(echoed)| (echoed >> 32).checked_sub(NTP_TO_UNIX_SECONDS)) {
             self.clock.put(now, unix.saturating_mul(1_000_000));
@@ -320,7 +322,9 @@ impl MobileRouter {
             && matches!(held.location, Location::Away { mcoa: false, .. });
         self.receive_home_status(message, &requested, &held);
         let care_of: Vec<_> = held.care_of().iter().map(|care_of| care_of.address.0).collect();
-        let advice = self.receive_nat_detection(message, &held, advice);
+        let sender = held.first_visited().copied().filter(|care_of| care_of.ipv4().is_some());
+        let advice = sender.and_then(|sender| self.receive_nat_detection(now, message, &sender, advice)).or(advice);
+        self.ha_registers_source_only |= refuses_bare_bids(message, &requested);
         self.receive_flow_statuses(message, &held, out);
         self.registration.accept(held, sent, granted, advice);
         self.keep_lingering(now, &before);
@@ -363,7 +367,7 @@ impl MobileRouter {
 }
 
 /// The timestamp of an acknowledgement (RFC 4285 §6).
-fn echoed_timestamp(message: &BindingAcknowledgement) -> Option<Timestamp> {
+pub(super) fn echoed_timestamp(message: &BindingAcknowledgement) -> Option<Timestamp> {
     message.options.iter().find_map(|option| match option {
         MobilityOption::ReplayProtection(timestamp) => Some(Timestamp(*timestamp)),
         _ => None,
@@ -373,7 +377,7 @@ fn echoed_timestamp(message: &BindingAcknowledgement) -> Option<Timestamp> {
 /// Whether the acknowledgement echoes the timestamp of `sent`: with status 144 only the low half, since the high half
 /// is the home agent's clock (RFC 4285 §6). Only an acceptance may lack it: rejections are authenticated also for
 /// updates of others.
-fn echoes_timestamp(message: &BindingAcknowledgement, sent: &Transmission) -> bool {
+pub(super) fn echoes_timestamp(message: &BindingAcknowledgement, sent: &Transmission) -> bool {
     const LOW_HALF: u64 = 0xffff_ffff;
     let Some(Timestamp(ours)) = sent.timestamp else { return true };
     match echoed_timestamp(message) {
@@ -381,6 +385,22 @@ fn echoes_timestamp(message: &BindingAcknowledgement, sent: &Transmission) -> bo
         Some(Timestamp(echo)) => echo == ours,
         None => message.status.is_accepted(),
     }
+}
+
+/// Whether the home agent refuses IPv4 care-of addresses that are not the source of the update, as our former versions
+/// do, although it has them.
+fn refuses_bare_bids(message: &BindingAcknowledgement, requested: &DesiredRegistration) -> bool {
+    let sender = requested.first_visited();
+    let bare = |care_of: &&CareOf| care_of.ipv4().is_some() && Some(*care_of) != sender;
+    let refused = |care_of: &CareOf| {
+        message.options.iter().any(|option| match option {
+            MobilityOption::BindingIdentifier(answer) => {
+                answer.bid == care_of.bid && answer.status == Status::MCOA_MALFORMED
+            }
+            _ => false,
+        })
+    };
+    requested.care_of().iter().filter(bare).any(refused)
 }
 
 fn has_bid_options(message: &BindingAcknowledgement) -> bool {

@@ -33,7 +33,9 @@ impl MobileRouter {
         };
         let sequence = self.registration.record_sent(now, lifetime_of(units));
         self.diagnosis.note_sent(now, wanted.home_agent);
-        let message = self.build_update(now, wanted, sequence, units, out);
+        // The home agent applies the updates in the order of their numbers.
+        self.path_update = None;
+        let message = self.build_update(now, (wanted, true), sequence, units, out);
         let stamped = matches!(self.config.authentication, Authentication::SharedKey(_));
         self.registration.record_timestamp(self.last_timestamp.filter(|_| stamped));
         message
@@ -47,7 +49,7 @@ impl MobileRouter {
         out: &mut Outbox,
     ) -> Option<Transmit> {
         let sequence = self.registration.next_sequence();
-        self.build_update(now, wanted, sequence, 0, out)
+        self.build_update(now, (wanted, true), sequence, 0, out)
     }
 
     /// The source of an update, which authenticators cover (RFC 4285 §5.1).
@@ -58,10 +60,11 @@ impl MobileRouter {
         native.map_or(CareOfAddress(self.config.home_address.0), |care_of| care_of.address)
     }
 
-    fn build_update(
+    /// An update for `wanted`: instead of all registered care-of addresses, or beside them.
+    pub(super) fn build_update(
         &mut self,
         now: Time,
-        wanted: &DesiredRegistration,
+        (wanted, overwrites): (&DesiredRegistration, bool),
         sequence: Sequence,
         lifetime_units: u16,
         out: &mut Outbox,
@@ -80,23 +83,19 @@ impl MobileRouter {
             Location::Away { care_of, .. } => (self.update_path(wanted)?, &care_of[..]),
         };
         if let Location::Away { mcoa: multiple, care_of } = &wanted.location {
+            // What the update does not name of flows and path MTUs ends, also that of other care-of addresses.
+            let others = self.registration.binding().filter(|_| !overwrites).map(|held| held.care_of());
+            let others = others.unwrap_or_default().iter().filter(|held| care_of.iter().all(|own| own.bid != held.bid));
+            let all: Vec<CareOf> = care_of.iter().chain(others).copied().collect();
             if *multiple && lifetime_units > 0 {
                 // All care-of addresses each time: unlisted ones are removed (RFC 5648 §4.2).
-                flags = flags | UpdateFlags::OVERWRITE;
-                options.extend(care_of.iter().map(|care_of| {
-                    MobilityOption::BindingIdentifier(BindingIdentifier {
-                        bid: care_of.bid,
-                        status: Status::ACCEPTED,
-                        simultaneous_home: care_of.on_home_link,
-                        priority: care_of.priority,
-                        care_of: care_of_field(care_of),
-                    })
-                }));
+                flags = if overwrites { flags | UpdateFlags::OVERWRITE } else { flags };
+                options.extend(self.bid_options(wanted));
                 options.extend(self.own_home_link_address(wanted).map(|address| MobilityOption::LinkLayerAddress {
                     code: LLA_CODE_MOBILE_NODE,
                     address: address.0.to_vec(),
                 }));
-                options.extend(self.flows_of(care_of).map(flow_option));
+                options.extend(self.flows_of(&all).map(flow_option));
             } else if lifetime_units > 0 || matches!(self.config.authentication, Authentication::Ipsec(_)) {
                 // ESP does not cover the source address (RFC 3776 §4.2).
                 let native = wanted.first_visited().filter(|care_of| care_of.ipv4().is_none());
@@ -110,7 +109,7 @@ impl MobileRouter {
                 options.extend(prefixes.map(|prefix| MobilityOption::MobileNetworkPrefix(*prefix)));
             }
             if lifetime_units > 0 {
-                options.extend(care_of.iter().filter_map(|care_of| self.path_mtu_option(care_of)));
+                options.extend(all.iter().filter_map(|care_of| self.path_mtu_option(care_of)));
                 options.extend(self.ipv4_home_options(wanted.home_agent));
             }
         }
@@ -176,7 +175,7 @@ impl MobileRouter {
 
     /// The lifetime to request: not beyond those of the care-of addresses, nor of the home address's prefix (RFC 6275
     /// §11.7.1, §11.4.2).
-    fn lifetime_units(&self, now: Time, wanted: &DesiredRegistration) -> u16 {
+    pub(super) fn lifetime_units(&self, now: Time, wanted: &DesiredRegistration) -> u16 {
         let native = wanted.care_of().iter().filter(|care_of| care_of.ipv4().is_none());
         let addresses = native.filter_map(|care_of| self.uplink_of(care_of)?.care_of_address.as_ref());
         let home = self.home_prefixes.prefix_of(self.config.home_address.0).and_then(|known| known.valid_until);
@@ -186,6 +185,33 @@ impl MobileRouter {
         u16::try_from(units).unwrap_or(u16::MAX).max(1)
     }
 
+    /// The Binding Identifier options of an update for `wanted`.
+    fn bid_options(&self, wanted: &DesiredRegistration) -> impl Iterator<Item = MobilityOption> {
+        wanted.care_of().iter().filter_map(|care_of| {
+            Some(MobilityOption::BindingIdentifier(BindingIdentifier {
+                bid: care_of.bid,
+                status: Status::ACCEPTED,
+                simultaneous_home: care_of.on_home_link,
+                priority: care_of.priority,
+                care_of: self.care_of_field(care_of, wanted)?,
+            }))
+        })
+    }
+
+    /// The care-of address field of a Binding Identifier option. An IPv4 one that the update is not sent from stays as
+    /// it is registered (RFC 5648 §4.1); if it is not, it gets an update of its own.
+    fn care_of_field(&self, care_of: &CareOf, wanted: &DesiredRegistration) -> Option<CareOfField> {
+        let Some(end) = care_of.ipv4() else { return Some(CareOfField::V6(care_of.address.0)) };
+        if wanted.first_visited() == Some(care_of) {
+            return Some(CareOfField::V4(end.address));
+        }
+        let held = self.registration.binding().filter(|held| held.registration.home_agent == wanted.home_agent);
+        let known = held.is_some_and(|held| {
+            held.care_of().iter().any(|held| held.bid == care_of.bid && held.is_same_address(care_of))
+        });
+        (known && !self.ha_registers_source_only).then_some(CareOfField::None)
+    }
+
     /// The path MTU of a care-of address, if it was found by probes: the home agent uses the same path and receives no
     /// Packet Too Big either.
     fn path_mtu_option(&self, care_of: &CareOf) -> Option<MobilityOption> {
@@ -193,11 +219,6 @@ impl MobileRouter {
             self.uplink_of(care_of).filter(|_| !care_of.on_home_link && care_of.ipv4().is_none())?.mtu_search.mtu()?;
         Some(MobilityOption::PathMtu { bid: care_of.bid, mtu: u16::try_from(mtu).ok()? })
     }
-}
-
-/// The care-of address field of a Binding Identifier option.
-fn care_of_field(care_of: &CareOf) -> CareOfField {
-    care_of.ipv4().map_or(CareOfField::V6(care_of.address.0), |end| CareOfField::V4(end.address))
 }
 
 /// The duration of lifetime units.

@@ -217,7 +217,7 @@ impl MobileRouter {
         if !(uplink.prober.is_silent()
             && unanswered
             && waited
-            && held.iter().any(|held| held.address == care_of.address))
+            && held.iter().any(|held| held.is_same_address(&care_of)))
         {
             return;
         }

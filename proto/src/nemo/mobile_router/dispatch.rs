@@ -258,7 +258,7 @@ impl MobileRouter {
         let message = Message::EchoRequest(Echo { identifier: care_of.bid.0, sequence, data });
         let held = self.registration.binding().filter(|binding| binding.registration.home_agent == home_agent);
         let held = held.map(|binding| binding.care_of()).unwrap_or_default();
-        let registered = held.iter().any(|held| held.address == care_of.address);
+        let registered = held.iter().any(|held| held.is_same_address(&care_of));
         let from = |source: Ipv6Addr| {
             let header = Header::new(source, home_agent);
             ip6::emit(&header, protocol::ICMPV6, &message.emit(source, home_agent))

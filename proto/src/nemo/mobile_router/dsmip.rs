@@ -1,8 +1,9 @@
-//! IPv4-only uplinks (DSMIPv6): an IPv4 care-of address is the fallback where there is no IPv6, with UDP encapsulation
-//! through NAT (RFC 5555 §4.1-4.4).
+//! IPv4-only uplinks (DSMIPv6): an uplink without IPv6 is registered with an IPv4 care-of address, with UDP encapsulation
+//! through NAT (RFC 5555 §4.1-4.4); beside others if the home agent registers several.
 
 use super::MobileRouter;
 use super::ipv4_uplink::Ipv4Uplink;
+use super::mapping::Mapping;
 use super::registration::{CareOf, DesiredRegistration, RefreshAdvice};
 use super::uplink::Uplink;
 use crate::contract::item::TunnelPath;
@@ -20,6 +21,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const IPV6_HOLD_DOWN: Duration = Duration::from_secs(300);
 /// Unanswered updates before the other family is tried (RFC 5555 §4.4.1).
 const MAX_UNANSWERED: usize = 3;
+/// Unanswered updates of one path before they are reported.
+const REPORTED_UNANSWERED: u32 = 3;
 /// Hold-down of a silent path that cannot be probed, because the home agent has another one.
 const SILENT_HOLD_DOWN: Duration = Duration::from_secs(30);
 /// Maximum IPv4 addresses of one interface.
@@ -32,6 +35,8 @@ pub(super) struct DsmipEncapsulation {
     udp: bool,
     /// There is a NAT.
     pub(super) behind_nat: bool,
+    /// How often the NAT's mapping is to be refreshed.
+    pub(super) keepalive: Option<Duration>,
     /// It was reported that updates over IPv4 are not answered.
     unanswered_reported: bool,
 }
@@ -39,7 +44,7 @@ pub(super) struct DsmipEncapsulation {
 impl Default for DsmipEncapsulation {
     /// UDP, until the home agent signals otherwise: it always works.
     fn default() -> DsmipEncapsulation {
-        DsmipEncapsulation { udp: true, behind_nat: false, unanswered_reported: false }
+        DsmipEncapsulation { udp: true, behind_nat: false, keepalive: None, unanswered_reported: false }
     }
 }
 
@@ -87,22 +92,35 @@ impl MobileRouter {
         self.hold_down_unanswered_ipv6(now);
         self.report_unanswered(now, out);
         let served = self.home_agents.current(now).is_some_and(|home_agent| self.ipv4_of(home_agent).is_some());
-        let native = self.uplinks.iter().any(|uplink| uplink.has_usable_ipv6() || self.reaches_home(uplink));
+        let several = self.registers_several();
+        let native =
+            self.uplinks.iter().any(|uplink| !several && uplink.has_usable_ipv6() || self.reaches_home(uplink));
         let held: Vec<CareOf> = self.registration.binding().map(|held| held.care_of().to_vec()).unwrap_or_default();
+        let mut regained = Vec::new();
         for uplink in &mut self.uplinks {
             uplink.ipv4.update_link(now, uplink.up());
             uplink.ipv4.expire(now, &mut uplink.prober);
             let lacks_ipv6 = uplink.care_of_address.is_none() && uplink.ipv4.wait_for_router_until.is_none()
                 || uplink.ipv4.ipv6_hold_down_until.is_some();
             let stands_in = served && !native && lacks_ipv6 && uplink.is_up() && !uplink.on_home_link;
-            uplink.use_ipv4(now, stands_in, out);
-            let registered = held.iter().any(|care_of| Some(care_of.address) == uplink.ipv4.in_use());
+            let began = uplink.use_ipv4(now, stands_in, out);
+            let own = uplink.ipv4_care_of();
+            let registered = own.is_some_and(|own| held.iter().any(|care_of| care_of.is_same_address(&own)));
+            match own.filter(|_| began) {
+                Some(own) if registered => regained.push(own),
+                Some(_) => uplink.ipv4.encapsulation = DsmipEncapsulation::default(),
+                None => {}
+            }
             let stuck = uplink.ipv4.in_use.is_some() && !registered && uplink.prober.is_silent();
             match (stuck, uplink.ipv4.silent_hold_down_until) {
                 (true, None) => uplink.ipv4.silent_hold_down_until = Some(now + SILENT_HOLD_DOWN),
                 (false, Some(_)) => uplink.ipv4.silent_hold_down_until = None,
                 _ => {}
             }
+        }
+        // It may be another network, where a NAT has another mapping for an equal address.
+        for care_of in regained {
+            self.doubt_mapping(now, &care_of);
         }
     }
 
@@ -131,16 +149,20 @@ impl MobileRouter {
 
     /// Reports once that updates over IPv4 are not answered, and the possible causes.
     fn report_unanswered(&mut self, now: Time, out: &mut Outbox) {
-        if self.dsmip.unanswered_reported {
-            return;
-        }
         let wanted = self.registration.find_unanswered(now, MAX_UNANSWERED);
-        let encapsulated =
-            wanted.filter(|wanted| wanted.first_visited().is_some_and(|care_of| care_of.ipv4().is_some()));
-        let Some(address) = encapsulated.and_then(|wanted| self.ipv4_of(wanted.home_agent)) else { return };
-        self.dsmip.unanswered_reported = true;
+        let sender = wanted.and_then(DesiredRegistration::first_visited).filter(|care_of| care_of.ipv4().is_some());
+        let sender = sender.map(|care_of| care_of.link);
+        let Some(address) = self.home_agents.in_use().and_then(|home_agent| self.ipv4_of(home_agent)) else { return };
+        let unanswered = |uplink: &&mut Uplink| {
+            uplink.ipv4.in_use.is_some()
+                && (uplink.link() == sender || uplink.ipv4.mapping.unanswered > REPORTED_UNANSWERED)
+        };
+        let reported = |uplink: &Uplink| uplink.ipv4.encapsulation.unanswered_reported;
+        let Some(uplink) = self.uplinks.iter_mut().filter(unanswered).find(|uplink| !reported(uplink)) else { return };
+        uplink.ipv4.encapsulation.unanswered_reported = true;
+        let name = &uplink.config.interface;
         let text = format!(
-            "home agent {address} does not answer over IPv4: it needs [home_agent.ipv4], and firewalls on the way have to \
+            "{name}: home agent {address} does not answer over IPv4: it needs [home_agent.ipv4], and firewalls on the way have to \
              let UDP port {DSMIP_PORT} through"
         );
         out.notice(text);
@@ -164,22 +186,24 @@ impl MobileRouter {
         }
     }
 
-    /// An uplink's IPv6 path went down or came up.
+    /// An uplink's path went down or came up.
     pub(super) fn receive_path_change(&mut self, now: Time, (bid, silent): (Bid, bool)) {
         let enabled = !self.config.home_agents_ipv4.is_empty();
-        let native = |uplink: &&mut Uplink| uplink.config.bid == bid && uplink.ipv4.in_use.is_none();
-        let Some(uplink) = self.uplinks.iter_mut().find(native).filter(|_| enabled) else { return };
-        match silent {
-            true => uplink.hold_down_ipv6(now),
-            false => uplink.ipv4.ipv6_hold_down_until = None,
+        let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.config.bid == bid).filter(|_| enabled) else {
+            return;
+        };
+        match (uplink.ipv4.in_use.is_some(), silent) {
+            (true, true) => uplink.ipv4.mapping.path_failed(now),
+            (true, false) => {}
+            (false, true) => uplink.hold_down_ipv6(now),
+            (false, false) => uplink.ipv4.ipv6_hold_down_until = None,
         }
     }
 
-    /// A probe over IPv4 was not answered: a NAT may have lost its mapping, and the home agent would not accept
-    /// another. An update reports it, once for each outage.
+    /// A probe was not answered: over IPv4, a NAT may have lost its mapping.
     pub(super) fn receive_missed_probe(&mut self, now: Time, care_of: Option<CareOf>) {
-        if care_of.is_some_and(|care_of| care_of.ipv4().is_some()) && self.hint_limiter.take(now) {
-            self.registration.verify_binding(now);
+        if let Some(care_of) = care_of.filter(|care_of| care_of.ipv4().is_some()) {
+            self.doubt_mapping(now, &care_of);
         }
     }
 
@@ -187,14 +211,13 @@ impl MobileRouter {
     /// arrives before.
     pub(super) fn is_probed(&self, uplink: &Uplink) -> bool {
         let Some(care_of) = self.care_of_on(uplink).filter(|_| !self.is_spared(uplink)) else { return false };
-        let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
-        care_of.ipv4().is_none() || held.iter().any(|held| held.address == care_of.address)
+        care_of.ipv4().is_none() || self.is_held(&care_of)
     }
 
     /// The tunnel path over an IPv4 care-of address.
     pub(super) fn ipv4_path(&self, care_of: &CareOf, uplink: &Uplink, home_agent: Ipv6Addr) -> Option<TunnelPath> {
         let (own, address) = (care_of.ipv4()?, self.ipv4_of(home_agent)?);
-        let port = if self.dsmip.udp { DSMIP_PORT } else { 0 };
+        let port = if uplink.ipv4.encapsulation.udp { DSMIP_PORT } else { 0 };
         let (local, remote) = (Ipv4Endpoint { port, ..own }, Ipv4Endpoint { address, port });
         let mtu = uplink.mtu().saturating_sub(local.overhead());
         let (link, bid) = (Some(care_of.link), care_of.bid);
@@ -254,20 +277,27 @@ impl MobileRouter {
     /// (RFC 5555 §3.2.2, §4.3).
     pub(super) fn receive_nat_detection(
         &mut self,
+        now: Time,
         message: &BindingAcknowledgement,
-        held: &DesiredRegistration,
+        care_of: &CareOf,
         advice: Option<RefreshAdvice>,
     ) -> Option<RefreshAdvice> {
-        held.first_visited().and_then(CareOf::ipv4)?;
         let nat_detection = message.options.iter().find_map(|option| match option {
             MobilityOption::NatDetection { force_udp, refresh_seconds } => Some((*force_udp, *refresh_seconds)),
             _ => None,
         });
         let (force_udp, refresh) = nat_detection.unwrap_or((true, 0));
         let translated = refresh != NO_KEEPALIVE;
-        self.dsmip =
-            DsmipEncapsulation { udp: force_udp || translated, behind_nat: translated, unanswered_reported: false };
         let keepalive = if refresh == 0 { NATKATIMEOUT } else { Duration::from_secs(refresh.into()) };
+        if let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.link() == Some(care_of.link)) {
+            uplink.ipv4.mapping.confirm(now);
+            uplink.ipv4.encapsulation = DsmipEncapsulation {
+                udp: force_udp || translated,
+                behind_nat: translated,
+                keepalive: Some(keepalive).filter(|_| translated),
+                unanswered_reported: false,
+            };
+        }
         let advised = advice.map(|RefreshAdvice(advice)| advice).filter(|advice| !advice.is_zero());
         if !translated {
             return advice;
@@ -298,16 +328,17 @@ impl Uplink {
         }
     }
 
-    /// Sets its first IPv4 address as care-of address, or none.
-    fn use_ipv4(&mut self, now: Time, stands_in: bool, out: &mut Outbox) {
+    /// Sets its first IPv4 address as care-of address, or none; returns whether one begins to be used.
+    fn use_ipv4(&mut self, now: Time, stands_in: bool, out: &mut Outbox) -> bool {
         let wanted = self.ipv4.addresses.first().copied().filter(|_| stands_in);
         if wanted == self.ipv4.in_use {
-            return;
+            return false;
         }
         let bid = self.config.bid;
         let before = self.ipv4.in_use();
         self.ipv4.in_use = wanted;
-        let Some(link) = self.link() else { return };
+        self.ipv4.mapping = Mapping::default();
+        let Some(link) = self.link() else { return wanted.is_some() };
         if let Some(before) = before {
             out.report(NemoReport::CareOfRemoved { link, bid, address: before.0 });
         }
@@ -319,5 +350,6 @@ impl Uplink {
             true => self.prober.restart(now),
             false => self.prober.stop(),
         }
+        wanted.is_some()
     }
 }

@@ -194,7 +194,7 @@ impl MobileRouter {
 
     fn try_home_agent(&mut self, now: Time, home_agent: Ipv6Addr) {
         self.registration.drop_pending();
-        (self.ha_lacks_mcoa, self.ha_rejects_home_and_away) = (false, false);
+        self.forget_home_agent();
         self.home_agents.switch_to(now, home_agent);
     }
 

@@ -90,11 +90,11 @@ impl MobileRouter {
         let registered = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         let pending = self.registration.pending().map(|wanted| wanted.care_of()).unwrap_or_default();
         let left = self.lingering.iter().map(|left| &left.care_of);
-        for care_of in registered.iter().chain(pending).chain(left) {
-            if let Some(path) = self.path(care_of, 0).filter(|path| paths.iter().all(|other| other.local != path.local))
-            {
-                paths.push(path);
-            }
+        let asked = self.path_update.iter().flat_map(|update| update.wanted.care_of());
+        for care_of in registered.iter().chain(pending).chain(asked).chain(left) {
+            let is_new =
+                |path: &TunnelPath| paths.iter().all(|other| (other.local, other.link) != (path.local, path.link));
+            paths.extend(self.path(care_of, 0).filter(is_new));
         }
         paths
     }

@@ -1,5 +1,7 @@
 //! The IPv4 state of an uplink: its addresses, the one in use, and when IPv4 is used instead of IPv6 (RFC 5555 §4.4.1).
 
+use super::dsmip::DsmipEncapsulation;
+use super::mapping::Mapping;
 use super::probe::Prober;
 use crate::{LinkId, Time};
 use core::time::Duration;
@@ -24,6 +26,10 @@ pub struct Ipv4Uplink {
     pub(super) ipv6_hold_down_until: Option<Time>,
     /// When a silent path that cannot be probed is used again.
     pub(super) silent_hold_down_until: Option<Time>,
+    /// How packets are encapsulated on its path.
+    pub(super) encapsulation: DsmipEncapsulation,
+    /// Its care-of address at the home agent.
+    pub(super) mapping: Mapping,
     /// It was reported that IPv4 alone is of no use here.
     pub(super) ipv4_only_reported: bool,
 }

@@ -24,6 +24,7 @@ pub mod home_prefix;
 mod ingress;
 mod ipv4_home_address;
 mod ipv4_uplink;
+mod mapping;
 mod mode_selector;
 mod path_mtu;
 mod path_mtu_search;
@@ -49,7 +50,6 @@ use core::time::Duration;
 use data_plan::Departure;
 use diagnosis::Diagnosis;
 use discovery::{HomeAgentList, RETRY_DELAY};
-use dsmip::DsmipEncapsulation;
 use failover::Failover;
 use flows::FlowStatuses;
 use forwarding::LingeringPath;
@@ -57,6 +57,7 @@ use home::HomeLink;
 use home_prefix::HomePrefixes;
 use ingress::IngressInterface;
 use ipv4_home_address::Ipv4Home;
+use mapping::{PATH_UPDATE_BURST, PATH_UPDATE_INTERVAL, PathUpdate};
 use mode_selector::ModeSelector;
 use probe::Probe;
 use registration::{CareOf, Registration};
@@ -111,8 +112,11 @@ pub struct MobileRouter {
     /// The present home agent rejects simultaneous home and foreign bindings.
     ha_rejects_home_and_away: bool,
     prefix_mode: ModeSelector,
-    /// The encapsulation on IPv4-only uplinks.
-    dsmip: DsmipEncapsulation,
+    /// The update of one path that is not answered.
+    path_update: Option<PathUpdate>,
+    path_update_limiter: TokenBucket,
+    /// The present home agent registers an IPv4 care-of address only by an update that comes from it.
+    ha_registers_source_only: bool,
     ipv4_home: Ipv4Home,
     flow_statuses: FlowStatuses,
     /// Prefixes that the home agent rejected are not advertised (RFC 3963 §5.4.3).
@@ -158,7 +162,9 @@ impl MobileRouter {
             takeover: None,
             ha_lacks_mcoa: false,
             ha_rejects_home_and_away: false,
-            dsmip: DsmipEncapsulation::default(),
+            path_update: None,
+            path_update_limiter: TokenBucket::new(PATH_UPDATE_BURST, PATH_UPDATE_INTERVAL),
+            ha_registers_source_only: false,
             ipv4_home: Ipv4Home::default(),
             flow_statuses: FlowStatuses::default(),
             prefixes_rejected: false,
@@ -213,6 +219,7 @@ impl MobileRouter {
         if self.registration.is_unanswered() && self.home_agents.has_other() && !self.is_binding_proven() {
             self.leave_unanswering_home_agent(now, out);
         }
+        self.try_next_ipv4_uplink(now);
         self.watch_home_agent(now);
         self.expire_home(now, out);
         probes
@@ -244,6 +251,7 @@ impl MobileRouter {
             }
             messages.extend(self.send_update(now, &wanted, out));
         }
+        messages.extend(self.next_path_update(now, out));
         messages.extend(self.next_deregistration(now, out));
         self.update_sources(now, out);
         // Nodes act on advertisements at once, so the routes are put first.
@@ -259,6 +267,12 @@ impl MobileRouter {
         self.desired_state.retain(|key| plan.find(key).is_some(), out);
     }
 
+    /// Forgets what was learnt about the former home agent.
+    fn forget_home_agent(&mut self) {
+        (self.ha_lacks_mcoa, self.ha_rejects_home_and_away) = (false, false);
+        (self.ha_registers_source_only, self.path_update) = (false, None);
+    }
+
     /// Selects the next home agent; after the last one there is a pause of `pause`.
     fn next_home_agent(&mut self, now: Time, why: &str, pause: Duration, out: &mut Outbox) {
         if let Some(home_agent) = self.home_agents.in_use() {
@@ -267,7 +281,7 @@ impl MobileRouter {
         self.registration.drop_pending();
         self.registration.drop_binding();
         self.failover.reset();
-        (self.ha_lacks_mcoa, self.ha_rejects_home_and_away) = (false, false);
+        self.forget_home_agent();
         self.home_agents.advance(now, pause);
     }
 
@@ -295,14 +309,14 @@ impl MobileRouter {
     fn keep_lingering(&mut self, now: Time, before: &[CareOf]) {
         let held = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
         for care_of in before.iter().filter(|care_of| !care_of.on_home_link) {
-            if held.iter().all(|other| other.address != care_of.address) {
+            if held.iter().all(|other| !other.is_same_address(care_of)) {
                 if self.lingering.len() >= MAX_LINGERING {
                     self.lingering.remove(0);
                 }
                 self.lingering.push(LingeringPath { care_of: *care_of, until: now + OLD_PATH_LIFETIME });
             }
         }
-        self.lingering.retain(|left| held.iter().all(|care_of| care_of.address != left.care_of.address));
+        self.lingering.retain(|left| held.iter().all(|care_of| !care_of.is_same_address(&left.care_of)));
     }
 
     /// Whether probes through the tunnel show that a binding to be refreshed exists.

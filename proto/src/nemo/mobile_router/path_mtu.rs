@@ -59,11 +59,14 @@ impl MobileRouter {
         else {
             return false;
         };
-        let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
-        let registered = held.iter().any(|held| held.address == care_of.address);
         // A path without traffic is confirmed once there is some.
         let rests = uplink.prober.is_slow() && uplink.mtu_search.is_complete();
-        registered && !rests && self.config.probe.is_some() && self.is_probing() && uplink.prober.is_answered()
+        let is_registered = self.is_held(&care_of);
+        is_registered
+            && !rests
+            && self.config.probe.is_some()
+            && self.is_probing()
+            && uplink.prober.is_answered()
     }
 
     /// An echo request of `size` octets, headers included, from the care-of address of `uplink`.

@@ -342,7 +342,11 @@ impl Registration {
         granted: Duration,
         advice: Option<RefreshAdvice>,
     ) {
-        let asked = self.pending.take().map_or_else(|| wanted.clone(), |pending| pending.registration);
+        let mut asked = self.pending.take().map_or_else(|| wanted.clone(), |pending| pending.registration);
+        if let Location::Away { care_of, mcoa: true } = &mut asked.location {
+            // An IPv4 care-of address that was not accepted gets an update of its own.
+            care_of.retain(|one| one.ipv4().is_none() || wanted.care_of().contains(one));
+        }
         let expires = sent.sent_at + granted.min(sent.lifetime);
         // Early enough for several retransmissions before expiry.
         let mut refresh = sent.sent_at + granted.min(sent.lifetime) * 3 / 4;
@@ -351,6 +355,23 @@ impl Registration {
         }
         self.serving_home_agent = Some(wanted.home_agent);
         self.binding = Some(Binding { registration: wanted, requested: asked, expires, refresh_at: refresh });
+    }
+
+    /// The home agent has registered `care_of` beside the others.
+    pub fn add_care_of(&mut self, care_of: CareOf) {
+        let Some(binding) = &mut self.binding else { return };
+        for known in [&mut binding.registration, &mut binding.requested] {
+            if let Location::Away { care_of: held, mcoa: true } = &mut known.location {
+                held.retain(|other| other.bid != care_of.bid);
+                held.push(care_of);
+                held.sort_by_key(|one| (one.priority, one.bid));
+            }
+        }
+    }
+
+    /// When the pending update was last sent.
+    pub fn last_sent(&self) -> Option<Time> {
+        self.pending.as_ref()?.transmissions.last().map(|sent| sent.sent_at)
     }
 
     /// When [`Registration::needs_update`] or [`Registration::expire`] has something to do.
@@ -400,6 +421,13 @@ impl Binding {
     }
 }
 
+impl CareOf {
+    /// Whether it is the same address of the same interface; two interfaces may have equal private addresses.
+    pub fn is_same_address(&self, other: &CareOf) -> bool {
+        (self.link, self.address) == (other.link, other.address)
+    }
+}
+
 impl DesiredRegistration {
     /// The care-of addresses, none at home.
     pub fn care_of(&self) -> &[CareOf] {
@@ -418,7 +446,12 @@ impl DesiredRegistration {
     fn is_same_location(&self, other: &DesiredRegistration) -> bool {
         match (&self.location, &other.location) {
             (Location::Home { .. }, Location::Home { .. }) => true,
-            _ => self == other,
+            // In any order: their priorities are compared too.
+            (Location::Away { care_of, mcoa }, Location::Away { care_of: others, mcoa: several }) => {
+                let same = mcoa == several && care_of.len() == others.len();
+                self.home_agent == other.home_agent && same && care_of.iter().all(|one| others.contains(one))
+            }
+            _ => false,
         }
     }
 }

@@ -20,7 +20,7 @@ impl MobileRouter {
             return None;
         }
         let mut care_of = self.usable_care_of();
-        let multiple = self.config.load_sharing != LoadSharing::Single && !self.ha_lacks_mcoa;
+        let multiple = self.registers_several();
         if !multiple {
             care_of.truncate(1);
             care_of.iter_mut().for_each(|care_of| care_of.bid = Bid(0));
@@ -29,15 +29,28 @@ impl MobileRouter {
             .then_some(DesiredRegistration { home_agent, location: Location::Away { care_of, mcoa: multiple } })
     }
 
-    /// The care-of addresses to register, best first. A silent path is left out as long as another one answers; if
-    /// none does, the home agent is at fault, and the registration stays, but for uplinks that do not reach it.
+    /// Whether all uplinks are registered, each with its BID.
+    pub(super) fn registers_several(&self) -> bool {
+        self.config.load_sharing != LoadSharing::Single && !self.ha_lacks_mcoa
+    }
+
+    /// The care-of addresses of an update for all, best first. A silent path is left out as long as another one answers;
+    /// if none does, the home agent is at fault, and the registration stays, but for uplinks that do not reach it.
+    ///
+    /// An IPv4 path cannot be probed before it is registered, so it is left out until an update over it was answered;
+    /// if no other path works, one after another is tried.
     pub(super) fn usable_care_of(&self) -> Vec<CareOf> {
         let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|up| self.care_of_on(up).is_some()).collect();
-        let registered = |uplink: &&Uplink| {
-            let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
-            self.care_of_on(uplink).is_some_and(|mine| held.iter().any(|care_of| care_of.address == mine.address))
+        let registered = |uplink: &&Uplink| self.care_of_on(uplink).is_some_and(|mine| self.is_held(&mine));
+        let several = self.registers_several();
+        let proven = |uplink: &&Uplink| {
+            !uplink.prober.is_silent() && !(several && uplink.ipv4.in_use.is_some() && !registered(uplink))
         };
-        if usable.iter().any(|uplink| !uplink.prober.is_silent()) {
+        if usable.iter().any(proven) {
+            usable.retain(proven);
+        } else if let Some(tried) = self.unproven_ipv4().next().filter(|_| several) {
+            usable = vec![tried];
+        } else if usable.iter().any(|uplink| !uplink.prober.is_silent()) {
             usable.retain(|uplink| !uplink.prober.is_silent());
         } else {
             if usable.iter().any(registered) {
@@ -47,13 +60,25 @@ impl MobileRouter {
         }
         usable.sort_by_key(|uplink| (self.standing(uplink.config.bid), uplink.config.priority));
         let mut candidates: Vec<CareOf> = usable.iter().filter_map(|uplink| self.care_of_on(uplink)).collect();
-        Self::retain_one_family(&mut candidates);
+        if !several {
+            Self::retain_one_family(&mut candidates);
+        }
         self.put_last(&mut candidates);
         candidates
     }
 
-    /// Keeps care-of addresses of one family. IPv4 is used only while no uplink has IPv6, and on one uplink only,
-    /// since an update shows the home agent only the mapping that it uses itself.
+    /// The IPv4 uplinks that are not registered, in the order in which they are tried.
+    pub(super) fn unproven_ipv4(&self) -> impl Iterator<Item = &Uplink> {
+        let unproven = |uplink: &&Uplink| {
+            !uplink.prober.is_silent() && uplink.ipv4_care_of().is_some_and(|own| !self.is_held(&own))
+        };
+        let mut uplinks: Vec<&Uplink> = self.uplinks.iter().filter(unproven).collect();
+        uplinks.sort_by_key(|uplink| (uplink.ipv4.mapping.unanswered, uplink.config.priority));
+        uplinks.into_iter()
+    }
+
+    /// Keeps care-of addresses of one family, and of IPv4 one only: a home agent that registers one prefers IPv6 (RFC
+    /// 5555 §4.4.1).
     fn retain_one_family(care_of: &mut Vec<CareOf>) {
         if care_of.iter().any(|care_of| care_of.ipv4().is_none()) {
             care_of.retain(|care_of| care_of.ipv4().is_none());

@@ -39,6 +39,8 @@ impl MobileRouter {
         });
         let own = [
             ("", "registration", self.registration.deadline()),
+            ("", "registration of a path", self.path_update_deadline()),
+            ("", "next IPv4 uplink", self.ipv4_trial_ends()),
             ("", "home agent discovery", self.discovery_deadline(now)),
             ("", "home agent failover", self.failover_deadline()),
             ("", "de-registration", self.departure_deadline()),
@@ -149,7 +151,8 @@ impl MobileRouter {
             let bound = |held: &CareOf| row(home_agent, held.bid, Some(held.address.0), remaining, BindingState::Bound);
             rows.extend(binding.care_of().iter().map(bound));
         }
-        if let Some(wanted) = self.registration.pending() {
+        let single = self.path_update.as_ref().map(|update| &update.wanted);
+        for wanted in self.registration.pending().into_iter().chain(single) {
             for care_of in wanted.care_of() {
                 if rows.iter().all(|row| row.care_of != Some(without_port(care_of.address.0))) {
                     let care_of = (care_of.bid, Some(care_of.address.0));
@@ -172,17 +175,18 @@ impl MobileRouter {
             Some(Degradation::Loss { .. } | Degradation::RoundTrip { .. }) => return LinkState::Degraded,
             _ => {}
         }
-        let own = self.care_of_on(uplink).map(|care_of| care_of.address);
-        let mine = |care_of: &CareOf| Some(care_of.address) == own;
+        let own = self.care_of_on(uplink);
+        let mine = |care_of: &CareOf| own.is_some_and(|own| own.is_same_address(care_of));
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         let pending = self.registration.pending().map(|wanted| wanted.care_of()).unwrap_or_default();
         let ipv4 = uplink.ipv4.in_use().is_some();
         match (held.iter().any(mine), pending.iter().any(mine)) {
-            (true, _) if ipv4 && self.dsmip.behind_nat => LinkState::Ipv4BehindNat,
+            (true, _) if ipv4 && uplink.ipv4.encapsulation.behind_nat => LinkState::Ipv4BehindNat,
             (true, _) if ipv4 => LinkState::Ipv4,
             (true, _) => LinkState::Visited,
             (false, true) => LinkState::Registering,
             (false, false) if self.diagnosis.is_rejected => LinkState::Refused,
+            (false, false) if ipv4 && self.registers_several() => LinkState::Registering,
             (false, false) if self.registration.binding().is_some() => LinkState::Standby,
             (false, false) => LinkState::Registering,
         }

@@ -1,6 +1,6 @@
 //! NAT detection, keepalives, rebinding, and what data is carried by (RFC 5555 §4.1-4.3).
 
-use super::pair::{AGENT_IPV4, BEHIND_NAT, NAT_ADDRESS, Pair, agent_config, home, router_config};
+use super::pair::{AGENT_IPV4, BEHIND_NAT, NAT_ADDRESS, Nat, Pair, agent_config, home, router_config};
 use crate::contract::config::nemo::{DsmipService, LoadSharing, MobileRouterConfig};
 use crate::contract::report::{NemoReport, Report};
 use core::time::Duration;
@@ -62,6 +62,33 @@ fn udp_encapsulation_without_nat_only_if_forced() {
         let updates = pair.updates();
         pair.advance(Duration::from_secs(400));
         assert_eq!(pair.updates(), updates, "there is no NAT mapping to keep alive");
+    }
+}
+
+#[test]
+fn returning_carrier_keeps_the_encapsulation_and_confirms_the_mapping() {
+    for sharing in [LoadSharing::Single, LoadSharing::Standby] {
+        for translated in [false, true] {
+            let mut config = MobileRouterConfig { load_sharing: sharing, ..router_config() };
+            config.probe = None;
+            let mut pair = Pair::new(config, agent_config());
+            pair.nat = translated.then(Nat::default);
+            pair.link(true);
+            pair.address4(BEHIND_NAT, true);
+            pair.advance(Duration::from_secs(10));
+            let what = format!("{sharing:?}, NAT: {translated}");
+            assert!(pair.is_connected(), "{what}");
+            pair.link(false);
+            if let Some(nat) = &mut pair.nat {
+                nat.forget();
+            }
+            pair.millis(100);
+            let updates = pair.updates();
+            pair.link(true);
+            pair.advance(Duration::from_secs(2));
+            assert!(pair.is_connected(), "{what}: {:?}", pair.active_paths());
+            assert_eq!(pair.updates(), updates + 1, "{what}: the network may be another one");
+        }
     }
 }
 

@@ -11,14 +11,14 @@ use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
 use crate::{
     AddressEvent, Clock, Engine, Entropy, Input, Item, LinkEvent, LinkId, Outbox, Output, Packet, Plan, Report, Time,
-    Transmit, View,
+    Transmit, Via, View,
 };
 use core::time::Duration;
 use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub(super) const UPLINK: LinkId = LinkId(2);
@@ -98,25 +98,43 @@ pub(super) fn agent_config() -> HomeAgentConfig {
 /// A NAT, symmetric, since there is one destination only.
 #[derive(Debug, Default)]
 pub(super) struct Nat {
-    mappings: BTreeMap<u16, Ipv4Endpoint>,
+    mappings: BTreeMap<u16, (LinkId, Ipv4Endpoint)>,
     next: u16,
 }
 
+/// A visited network of a further uplink.
+#[derive(Debug, Default)]
+pub(super) struct Access {
+    /// The uplink's IPv4 address; `None`: it has IPv6 only.
+    pub address: Option<Ipv4Addr>,
+    /// The NAT's address outside; that of the first uplink's NAT if both are behind it, `None` without NAT.
+    pub public: Option<Ipv4Addr>,
+    /// Its own NAT.
+    pub nat: Nat,
+    /// The prefix, if it has IPv6.
+    pub prefix: Option<Prefix>,
+}
+
 impl Nat {
-    /// The end outside of `inside`.
-    fn leave(&mut self, inside: Ipv4Endpoint) -> Ipv4Endpoint {
+    /// The port outside of `inside`.
+    fn leave(&mut self, inside: (LinkId, Ipv4Endpoint)) -> u16 {
         let known = self.mappings.iter().find(|(_, end)| **end == inside).map(|(port, _)| *port);
         let port = known.unwrap_or_else(|| {
             self.next += 1;
             40_000 + self.next
         });
         self.mappings.insert(port, inside);
-        Ipv4Endpoint { address: NAT_ADDRESS, port }
+        port
     }
 
     /// Forgets every mapping, as a restart does.
     pub(super) fn forget(&mut self) {
         self.mappings.clear();
+    }
+
+    /// Forgets every mapping, and gives the same ports again.
+    pub(super) fn restart(&mut self) {
+        *self = Nat::default();
     }
 }
 
@@ -137,6 +155,12 @@ pub(super) struct Pair {
     pub nat: Option<Nat>,
     /// Whether the visited link has IPv6 connectivity.
     pub ipv6: bool,
+    /// The networks of the other uplinks.
+    pub others: BTreeMap<LinkId, Access>,
+    /// Uplinks with carrier that carry nothing.
+    pub black_holes: BTreeSet<LinkId>,
+    /// Uplinks whose delay is not [`DELAY`].
+    pub delays: BTreeMap<LinkId, Duration>,
     /// Lost packets per thousand.
     pub loss: u64,
     rng: Entropy,
@@ -160,6 +184,9 @@ impl Pair {
             now: Time::ZERO,
             nat: Some(Nat::default()),
             ipv6: true,
+            others: BTreeMap::new(),
+            black_holes: BTreeSet::new(),
+            delays: BTreeMap::new(),
             loss: 0,
             rng: Entropy::seed_from_u64(3),
             reports: Vec::new(),
@@ -223,46 +250,84 @@ impl Pair {
     fn transmit(&mut self, side: PairEnd, transmit: Transmit) {
         self.sent.push((self.now, transmit.clone()));
         let carried = transmit.bytes[0] >> 4 == 4;
-        let bytes = match (side, carried) {
-            (PairEnd::Router, true) => self.nat_outbound(&transmit.bytes),
-            (PairEnd::Agent, true) => self.nat_inbound(&transmit.bytes),
-            (_, false) => Some(transmit.bytes).filter(|_| self.ipv6),
+        let passing = match (side, carried, transmit.via) {
+            (PairEnd::Router, true, Via::Link(link)) => {
+                self.nat_outbound(link, &transmit.bytes).map(|bytes| (link, bytes))
+            }
+            (PairEnd::Router, false, Via::Link(link)) => Some((link, transmit.bytes)).filter(|_| self.has_ipv6(link)),
+            (PairEnd::Router, ..) => None,
+            (PairEnd::Agent, true, _) => self.nat_inbound(&transmit.bytes),
+            (PairEnd::Agent, false, _) => {
+                let to = Datagram::parse(&transmit.bytes).unwrap().destination;
+                let link = self.link_of(to);
+                Some((link, transmit.bytes)).filter(|_| self.has_ipv6(link))
+            }
         };
-        if let Some(bytes) = bytes {
+        if let Some((link, bytes)) = passing {
             let to = if side == PairEnd::Router { PairEnd::Agent } else { PairEnd::Router };
-            self.deliver(to, bytes);
+            self.deliver(to, link, bytes);
         }
     }
 
-    fn deliver(&mut self, to: PairEnd, bytes: Vec<u8>) {
-        if self.rng.below(1000) < self.loss {
+    fn deliver(&mut self, to: PairEnd, way: LinkId, bytes: Vec<u8>) {
+        if self.rng.below(1000) < self.loss || self.black_holes.contains(&way) {
             return;
         }
-        let link = if to == PairEnd::Agent { AGENT_LINK } else { UPLINK };
+        let link = if to == PairEnd::Agent { AGENT_LINK } else { way };
         self.serial += 1;
-        self.in_flight.insert((self.now + DELAY / 2, self.serial), (to, Packet { link, sender: None, bytes }));
+        let delay = self.delays.get(&way).copied().unwrap_or(DELAY);
+        self.in_flight.insert((self.now + delay / 2, self.serial), (to, Packet { link, sender: None, bytes }));
     }
 
-    fn nat_outbound(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+    fn has_ipv6(&self, link: LinkId) -> bool {
+        self.others.get(&link).map_or(self.ipv6, |access| access.prefix.is_some())
+    }
+
+    /// The uplink with this IPv6 address.
+    fn link_of(&self, address: Ipv6Addr) -> LinkId {
+        let has = |access: &Access| access.prefix.is_some_and(|prefix| prefix.contains(address));
+        self.others.iter().find(|(_, access)| has(access)).map_or(UPLINK, |(link, _)| *link)
+    }
+
+    fn nat_outbound(&mut self, link: LinkId, bytes: &[u8]) -> Option<Vec<u8>> {
         let carried = Encapsulated::parse(bytes).unwrap();
-        assert_eq!(carried.source.address, BEHIND_NAT);
-        if self.nat.is_some() && carried.source.port == 0 {
+        let access = self.others.get_mut(&link);
+        let own = access.as_ref().map_or(Some(BEHIND_NAT), |access| access.address);
+        assert_eq!(Some(carried.source.address), own);
+        let (nat, address) = match access {
+            Some(Access { public: Some(public), nat, .. }) if *public != NAT_ADDRESS => (Some(nat), *public),
+            Some(Access { public: None, .. }) => (None, BEHIND_NAT),
+            _ => (self.nat.as_mut(), NAT_ADDRESS),
+        };
+        if nat.is_some() && carried.source.port == 0 {
             // It translates UDP only, as most do.
             return None;
         }
-        let source = self.nat.as_mut().map_or(carried.source, |nat| nat.leave(carried.source));
+        let source =
+            nat.map_or(carried.source, |nat| Ipv4Endpoint { address, port: nat.leave((link, carried.source)) });
         Some(Encapsulated { source, ..carried }.emit())
     }
 
-    fn nat_inbound(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+    /// The uplink that packets to an IPv4 end arrive on, and their destination there.
+    pub(super) fn origin(&self, end: Ipv4Endpoint) -> Option<(LinkId, Ipv4Endpoint)> {
+        let translates = |access: &&Access| access.public == Some(end.address) && end.address != NAT_ADDRESS;
+        if let Some(access) = self.others.values().find(translates) {
+            return access.nat.mappings.get(&end.port).copied();
+        }
+        if end.address == NAT_ADDRESS {
+            return self.nat.as_ref()?.mappings.get(&end.port).copied();
+        }
+        let plain = |access: &Access| access.public.is_none() && access.address == Some(end.address);
+        match self.others.iter().find(|(_, access)| plain(access)) {
+            Some((link, _)) => Some((*link, end)),
+            None => Some((UPLINK, end)).filter(|_| self.nat.is_none() && end.address == BEHIND_NAT),
+        }
+    }
+
+    fn nat_inbound(&self, bytes: &[u8]) -> Option<(LinkId, Vec<u8>)> {
         let carried = Encapsulated::parse(bytes).unwrap();
-        let inside = match &self.nat {
-            Some(nat) => nat.mappings.get(&carried.destination.port).copied(),
-            None => Some(carried.destination),
-        };
-        let inside =
-            inside.filter(|_| carried.destination.address == if self.nat.is_some() { NAT_ADDRESS } else { BEHIND_NAT });
-        Some(Encapsulated { destination: inside?, ..carried }.emit())
+        let (link, destination) = self.origin(carried.destination)?;
+        Some((link, Encapsulated { destination, ..carried }.emit()))
     }
 
     /// What the hosts around the engines do with a packet: probes are answered by the home agent's kernel, by the path its
@@ -272,14 +337,14 @@ impl Pair {
             if packet.bytes[0] >> 4 == 4 {
                 self.received.push(packet.clone());
             }
-            if let Some(answer) = self.echo(&packet.bytes) {
-                return self.deliver(PairEnd::Router, answer);
+            if let Some((link, answer)) = self.echo(&packet.bytes) {
+                return self.deliver(PairEnd::Router, link, answer);
             }
         }
         self.feed(to, Input::Packet(packet));
     }
 
-    fn echo(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+    fn echo(&self, bytes: &[u8]) -> Option<(LinkId, Vec<u8>)> {
         let (inner, outer) = match Encapsulated::parse(bytes) {
             Ok(carried) => (carried.inner.to_vec(), Some(carried.source.to_ipv6())),
             Err(_) => {
@@ -295,15 +360,17 @@ impl Pair {
         let (from, to) = (request.destination, request.source);
         let reply =
             ip6::emit(&Header::new(from, to), protocol::ICMPV6, &icmp6::Message::EchoReply(echo).emit(from, to));
-        let Some(outer) = outer else { return Some(reply).filter(|_| self.ipv6) };
+        let Some(outer) = outer else {
+            return Some((self.link_of(to), reply)).filter(|(link, _)| self.has_ipv6(*link));
+        };
         let known = self.tunnel(&self.agent_plan)?.paths.iter().find(|path| path.remote == outer)?;
         match Ipv4Endpoint::from_ipv6(known.remote).zip(Ipv4Endpoint::from_ipv6(known.local)) {
             Some((destination, source)) => {
                 let answer = Encapsulated { source, destination, tos: 0, inner: &reply }.emit();
                 // The data plane decapsulates it.
-                self.nat_inbound(&answer).map(|_| reply)
+                self.nat_inbound(&answer).map(|(link, _)| (link, reply))
             }
-            None => Some(reply).filter(|_| self.ipv6),
+            None => Some((self.link_of(outer), reply)).filter(|(link, _)| self.has_ipv6(*link)),
         }
     }
 
@@ -336,18 +403,31 @@ impl Pair {
 
     /// The uplink's carrier.
     pub(super) fn link(&mut self, up: bool) {
-        let address = Some(LinkAddress([2, 0, 0, 0, 0, 2]));
-        self.feed_router(Input::Link(LinkEvent { link: UPLINK, name: "up0".into(), address, up, mtu: 1500 }));
+        self.link_on(UPLINK, "up0", up);
+    }
+
+    /// The carrier of one of several uplinks.
+    pub(super) fn link_on(&mut self, link: LinkId, name: &str, up: bool) {
+        let address = Some(LinkAddress([2, 0, 0, 0, 0, u8::try_from(link.0).unwrap()]));
+        self.feed_router(Input::Link(LinkEvent { link, name: name.into(), address, up, mtu: 1500 }));
     }
 
     /// An IPv4 address of the uplink.
     pub(super) fn address4(&mut self, address: Ipv4Addr, there: bool) {
+        self.address4_on(UPLINK, address, there);
+    }
+
+    pub(super) fn address4_on(&mut self, link: LinkId, address: Ipv4Addr, there: bool) {
         let state = if there { AddressState::Preferred } else { AddressState::Removed };
-        self.feed_router(Input::Address(AddressEvent { link: UPLINK, address: address.to_ipv6_mapped(), state }));
+        self.feed_router(Input::Address(AddressEvent { link, address: address.to_ipv6_mapped(), state }));
     }
 
     /// The router of the visited link speaks.
     pub(super) fn advertise(&mut self, prefix: &str, lifetime: u16) {
+        self.advertise_on(UPLINK, prefix, lifetime);
+    }
+
+    pub(super) fn advertise_on(&mut self, link: LinkId, prefix: &str, lifetime: u16) {
         let prefix = net(prefix);
         let valid = if lifetime == 0 { 0 } else { 86_400 };
         let message = icmp6::Message::RouterAdvertisement(RouterAdvertisement {
@@ -370,10 +450,10 @@ impl Pair {
         let source = ip("fe80::1");
         let header = Header::new(source, icmp6::ALL_NODES).with_hop_limit(255);
         let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, icmp6::ALL_NODES));
-        self.feed_router(Input::Packet(Packet { link: UPLINK, sender: Some(ROUTER_MAC), bytes }));
+        self.feed_router(Input::Packet(Packet { link, sender: Some(ROUTER_MAC), bytes }));
     }
 
-    fn tunnel<'a>(&self, plan: &'a Plan) -> Option<&'a Tunnel> {
+    pub(super) fn tunnel<'a>(&self, plan: &'a Plan) -> Option<&'a Tunnel> {
         plan.iter().find_map(|(_, item)| match item {
             Item::Tunnel(tunnel) => Some(tunnel),
             _ => None,
@@ -398,11 +478,12 @@ impl Pair {
     pub(super) fn is_connected(&self) -> bool {
         let [Some(agent), Some(router)] = self.active_paths() else { return false };
         match (Ipv4Endpoint::from_ipv6(agent.remote), Ipv4Endpoint::from_ipv6(router.local)) {
-            (Some(outside), Some(inside)) => match &self.nat {
-                Some(nat) => nat.mappings.get(&outside.port) == Some(&inside),
-                None => outside == inside,
-            },
-            (None, None) => self.ipv6 && agent.remote == router.local && agent.local == router.remote,
+            (Some(outside), Some(inside)) => self.origin(outside) == router.link.map(|link| (link, inside)),
+            (None, None) => {
+                router.link.is_some_and(|link| self.has_ipv6(link))
+                    && agent.remote == router.local
+                    && agent.local == router.remote
+            }
             _ => false,
         }
     }
