@@ -4,7 +4,7 @@
 use crate::net::ipv4::packet as ipv4;
 use core::time::Duration;
 use roam6_wire::ip6::{Datagram, protocol};
-use roam6_wire::mobility::{BindingIdentifier, CareOfField, Message, MobilityOption};
+use roam6_wire::mobility::{BindingIdentifier, BindingUpdate, CareOfField, Message, MobilityOption};
 use roam6_wire::{Bid, HomeAddress, Sequence};
 use std::net::Ipv6Addr;
 
@@ -31,8 +31,21 @@ pub struct Update {
     pub lifetime: Duration,
     /// The care-of addresses: one without a binding identifier, or several with.
     pub care_of: Vec<(Bid, Ipv6Addr)>,
+    /// What becomes of the others that are registered.
+    pub others: OtherCareOf,
     /// The destination: a home agent.
     pub home_agent: Ipv6Addr,
+}
+
+/// What an update does with care-of addresses that it does not contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherCareOf {
+    /// They end.
+    End,
+    /// They stay as they are.
+    Stay,
+    /// Some are named by their BIDs, and get the lifetime of the update.
+    Refreshed,
 }
 
 impl Update {
@@ -56,18 +69,14 @@ pub struct Acknowledgement {
     pub lifetime: Duration,
 }
 
-/// Parses a Binding Update or Acknowledgement, also encapsulated in IPv4; the care-of address is then the IPv4 source
-/// (RFC 5555 §4.2).
+/// Parses a Binding Update or Acknowledgement, also encapsulated in IPv4; an IPv4 care-of address is then the IPv4
+/// source (RFC 5555 §4.2).
 pub fn parse(packet: &[u8]) -> Option<BindingMessage> {
-    let Some((source, _, inner)) = ipv4::decapsulate(packet) else { return parse_plain(packet) };
-    let mut signal = parse_plain(inner)?;
-    if let BindingMessage::Update(update) = &mut signal {
-        update.care_of.iter_mut().for_each(|(_, care_of)| *care_of = source.address.to_ipv6_mapped());
-    }
-    Some(signal)
+    let Some((source, _, inner)) = ipv4::decapsulate(packet) else { return parse_plain(packet, None) };
+    parse_plain(inner, Some(source.address.to_ipv6_mapped()))
 }
 
-fn parse_plain(packet: &[u8]) -> Option<BindingMessage> {
+fn parse_plain(packet: &[u8], outer: Option<Ipv6Addr>) -> Option<BindingMessage> {
     let datagram = Datagram::parse(packet).ok().filter(|datagram| datagram.protocol == protocol::MOBILITY)?;
     let (source, destination) = (datagram.real_source(), datagram.real_destination());
     match Message::parse(datagram.payload, source, destination).ok()? {
@@ -75,7 +84,8 @@ fn parse_plain(packet: &[u8]) -> Option<BindingMessage> {
             home_address: HomeAddress(source),
             sequence: update.sequence,
             lifetime: LIFETIME_UNIT * update.lifetime_units.into(),
-            care_of: care_of(&update.options, datagram.source),
+            care_of: care_of(&update.options, outer.unwrap_or(datagram.source)),
+            others: others(&update),
             home_agent: datagram.destination,
         })),
         Message::BindingAcknowledgement(acknowledgement) => Some(BindingMessage::Acknowledgement(Acknowledgement {
@@ -95,7 +105,11 @@ fn care_of(options: &[MobilityOption], source: Ipv6Addr) -> Vec<(Bid, Ipv6Addr)>
         match option {
             MobilityOption::AlternateCareOf(address) => alone = *address,
             MobilityOption::BindingIdentifier(BindingIdentifier { bid, care_of, .. }) => {
-                several.push((*bid, if let CareOfField::V6(address) = care_of { *address } else { source }));
+                several.extend(match care_of {
+                    CareOfField::V6(address) => Some((*bid, *address)),
+                    CareOfField::V4(_) => Some((*bid, source)),
+                    CareOfField::None => None,
+                });
             }
             _ => {}
         }
@@ -103,11 +117,24 @@ fn care_of(options: &[MobilityOption], source: Ipv6Addr) -> Vec<(Bid, Ipv6Addr)>
     if several.is_empty() { vec![(Bid(0), alone)] } else { several }
 }
 
+fn others(update: &BindingUpdate) -> OtherCareOf {
+    let mut bids = update.options.iter().filter_map(|option| match option {
+        MobilityOption::BindingIdentifier(option) => Some(option.care_of),
+        _ => None,
+    });
+    let several = bids.clone().next().is_some() && update.lifetime_units > 0;
+    match (several, bids.any(|care_of| care_of == CareOfField::None)) {
+        (true, true) => OtherCareOf::Refreshed,
+        (true, false) if !update.flags.overwrite() => OtherCareOf::Stay,
+        _ => OtherCareOf::End,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use roam6_wire::ip6::{self, Header};
-    use roam6_wire::mobility::{BindingUpdate, UpdateFlags};
+    use roam6_wire::mobility::UpdateFlags;
 
     #[test]
     fn a_binding_update_is_parsed_with_its_home_address_option() {
@@ -122,6 +149,7 @@ mod tests {
             sequence: Sequence(7),
             lifetime: Duration::from_secs(60),
             care_of: vec![(Bid(0), header.source)],
+            others: OtherCareOf::End,
             home_agent: header.destination,
         };
         assert_eq!(parse(&packet), Some(BindingMessage::Update(update)));

@@ -4,8 +4,8 @@
 //! binding cache of their own as the reference (RFC 3963 §6.2, RFC 6275 §9.5.1, §10.3).
 
 use crate::failure::ensure;
-use crate::nemo::binding_messages::{self, Acknowledgement, BindingMessage, Update};
-use crate::nemo::topology::Topology;
+use crate::nemo::binding_messages::{self, Acknowledgement, BindingMessage, OtherCareOf, Update};
+use crate::nemo::topology::{MobileRouterHost, Topology};
 use crate::net::{HostId, Observation};
 use core::time::Duration;
 use roam6_proto::contract::item::{JournalKey, JournalRecord, NextHop, Route, RouteTable, TunnelId};
@@ -13,7 +13,7 @@ use roam6_proto::contract::report::NemoReport;
 use roam6_proto::contract::view::{BindingRole, BindingState, BindingView};
 use roam6_proto::{Item, Key, Report, Time};
 use roam6_wire::mobility::Status;
-use roam6_wire::{HomeAddress, Ipv4Endpoint, Prefix, Sequence};
+use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, Prefix, Sequence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -109,6 +109,27 @@ impl Invariants {
         self.cache.iter().any(|((_, home), bound)| *home == home_address && bound.ends > now && elsewhere(bound))
     }
 
+    /// Every uplink of the mobile router is registered, and packets to its care-of address arrive there, through its own
+    /// NAT.
+    ///
+    /// # Errors
+    /// The uplink of which this is not so.
+    pub fn check_uplinks(now: Time, topology: &Topology, mobile: &MobileRouterHost) -> Result<(), String> {
+        let router = topology.world.host(mobile.host);
+        let views: Vec<_> = topology.agents.iter().map(|agent| topology.world.host(agent.host).view(now)).collect();
+        for (bid, link) in (1..).map(Bid).zip(&mobile.uplinks) {
+            let own = |binding: &&BindingView| {
+                let ours =
+                    (binding.role.clone(), binding.home_address) == (BindingRole::HomeAgent, mobile.home_address);
+                ours && binding.bid == bid
+            };
+            let end = views.iter().flat_map(|view| &view.bindings).find(own).and_then(tunnel_end);
+            let arrives = end.is_some_and(|end| router.kernel.addresses(*link).contains(&topology.origin(end)));
+            ensure!(arrives, "{}: uplink {bid} is registered at {end:?}", mobile.home_address);
+        }
+        Ok(())
+    }
+
     fn check_update(&mut self, now: Time, host: HostId, update: Update, topology: &Topology) -> Result<(), String> {
         let Update { home_address, sequence, .. } = update;
         let name = &topology.world.host(host).name;
@@ -157,7 +178,7 @@ impl Invariants {
         };
         if ack.lifetime.is_zero() || update.is_deregistration() {
             self.cache.remove(&(host, ack.home_address));
-            self.grant(now, host, ack.home_address, &BTreeSet::new(), Duration::ZERO);
+            self.grant(now, host, ack.home_address, (&BTreeSet::new(), OtherCareOf::End), Duration::ZERO);
             return Ok(());
         }
         topology.announce(mobile, index);
@@ -169,11 +190,28 @@ impl Invariants {
             ));
         }
         self.check_forwarding_state(now, host, ack, topology)?;
-        let care_of = installed_care_of(topology, host, ack.home_address);
+        let installed = installed_care_of(topology, host, ack.home_address);
         let asked: BTreeSet<Ipv6Addr> = update.care_of.iter().map(|(_, address)| *address).collect();
-        let care_of: BTreeSet<Ipv6Addr> = care_of.intersection(&asked).copied().collect();
+        let mut care_of: BTreeSet<Ipv6Addr> = installed.intersection(&asked).copied().collect();
         ensure!(!care_of.is_empty(), "update {} of {} acknowledged without a path", ack.sequence, ack.home_address);
-        self.grant(now, host, ack.home_address, &care_of, ack.lifetime);
+        // Of those that stay, some may be of a former update whose acknowledgement this one replaced.
+        let former = self.updates(ack.home_address).filter(|(_, former)| !former.sequence.is_newer_than(ack.sequence));
+        let known = former.flat_map(|(_, former)| former.care_of.iter().map(|(_, address)| *address));
+        let staying: BTreeSet<Ipv6Addr> = known.filter(|address| installed.contains(address)).collect();
+        let is_granted = |address: &Ipv6Addr| {
+            self.granted_until((host, ack.home_address), *address).is_some_and(|until| until > now)
+        };
+        let granted = match update.others {
+            OtherCareOf::End => care_of.clone(),
+            OtherCareOf::Stay => {
+                staying.iter().copied().filter(|one| care_of.contains(one) || !is_granted(one)).collect()
+            }
+            OtherCareOf::Refreshed => staying.clone(),
+        };
+        self.grant(now, host, ack.home_address, (&granted, update.others), ack.lifetime);
+        if update.others != OtherCareOf::End {
+            care_of.extend(staying);
+        }
         // The mobile router counts from when it sent, the home agent from when it received (RFC 6275 §11.7.3).
         let bound = CachedBinding { care_of, sequence: ack.sequence, ends: sent + ack.lifetime };
         self.cache.insert((host, ack.home_address), bound);
@@ -335,9 +373,16 @@ impl Invariants {
         self.updates(home).rev().find(|(_, update)| update.sequence == sequence)
     }
 
-    fn grant(&mut self, now: Time, host: HostId, home: HomeAddress, care_of: &BTreeSet<Ipv6Addr>, lifetime: Duration) {
+    fn grant(
+        &mut self,
+        now: Time,
+        host: HostId,
+        home: HomeAddress,
+        (care_of, others): (&BTreeSet<Ipv6Addr>, OtherCareOf),
+        lifetime: Duration,
+    ) {
         let grants = self.grants.entry((host, home)).or_default();
-        for until in grants.values_mut() {
+        for until in grants.values_mut().filter(|_| others != OtherCareOf::Stay) {
             *until = now.min(*until);
         }
         grants.extend(care_of.iter().map(|address| (*address, now + lifetime)));

@@ -100,6 +100,9 @@ impl Converging for NemoWorld {
                 let state = if bound { "bound" } else { "not bound" };
                 return Err(format!("{} is {place} and {state}", mobile.home_address));
             }
+            if self.scenario.several {
+                Invariants::check_uplinks(now, &self.scenario.topology, mobile)?;
+            }
         }
         Ok(())
     }

@@ -67,6 +67,8 @@ pub struct NemoScenario {
     pub care_of_prefixes: Option<CareOfPrefixConfig>,
     /// Whether home agents and some visited networks have IPv4.
     pub ipv4: bool,
+    /// Whether each of several uplinks is registered in the end.
+    pub several: bool,
 }
 
 impl NemoScenario {
@@ -82,7 +84,7 @@ impl NemoScenario {
         let mut ipv4_rng = Entropy::seed_from_u64(seed ^ 0x5555_0000);
         let ipv4 = care_of_prefixes.is_none() && ipv4_rng.one_in(IPV4_ONE_IN);
         let mut quality_rng = Entropy::seed_from_u64(seed ^ 0x6298_0000);
-        let mut allowed = true;
+        let (mut allowed, mut several) = (true, matches!(kind, NemoKind::Standby | NemoKind::Weights));
         for index in 0..if kind == NemoKind::Fallback { 2 } else { 1 } {
             let mut config = HomeAgentConfig {
                 home_and_away: kind != NemoKind::Home || !rng.one_in(8),
@@ -90,6 +92,7 @@ impl NemoScenario {
             };
             config.ipv4 = ipv4.then(|| ipv4_service(index, &mut ipv4_rng));
             allowed &= config.multiple_care_of && config.home_and_away;
+            several &= config.multiple_care_of;
             let seed = rng.next_u64();
             topology.add_agent(config::engine_factory(vec![Role::HomeAgent(config)], seed));
         }
@@ -105,8 +108,16 @@ impl NemoScenario {
             topology.add_mobile(uplinks, config::engine_factory(vec![Role::MobileRouter(Box::new(config))], seed));
         }
         let calm = Duration::from_micros(rng.between(30 * SECOND, 70 * SECOND));
-        let mut scenario =
-            NemoScenario { kind, topology, script: Vec::new(), calm, home: Vec::new(), care_of_prefixes, ipv4 };
+        let mut scenario = NemoScenario {
+            kind,
+            topology,
+            script: Vec::new(),
+            calm,
+            home: Vec::new(),
+            care_of_prefixes,
+            ipv4,
+            several,
+        };
         if ipv4 {
             scenario.add_ipv4(&mut ipv4_rng);
         }
