@@ -1,5 +1,5 @@
-//! A mobile router with an IPv6 uplink and one that has IPv4 only, behind a NAT, all real binaries; what is on the wire is
-//! judged by tshark (RFC 5555).
+//! A mobile router with an IPv6 uplink and one or two that have IPv4 only, behind NATs, all real binaries; what is on the
+//! wire is judged by tshark (RFC 5555).
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
@@ -7,8 +7,8 @@
 mod testbed;
 
 use std::time::Instant;
-use testbed::nat::{AGENT, NatTestbed, ROUTER, Transfer, dissect};
-use testbed::wait_for;
+use testbed::nat::{AGENT, NatTestbed, ROUTER, TWO_MODEMS, Transfer, dissect};
+use testbed::{wait_for, wait_or_report};
 
 #[test]
 fn a_transfer_survives_handovers_from_ipv6_to_a_nat_and_back() {
@@ -80,4 +80,66 @@ fn updates_in_esp_traverse_a_nat() {
     drop(listener);
     assert!(!dissect(&file, "udp.port==4191 && esp", "frame.number").is_empty());
     assert_eq!(dissect(&file, "mipv6 && !esp", "frame.number"), "", "nothing in the clear");
+}
+
+#[test]
+fn an_ipv6_uplink_and_two_modems_are_registered_together() {
+    let Some(nat_testbed) = NatTestbed::new("an_ipv6_uplink_and_two_modems_are_registered_together", true) else {
+        return;
+    };
+    let testbed = &nat_testbed.testbed;
+    let second = nat_testbed.add_modem(false).expect("a namespace");
+    let _agent = testbed.start_agent_more(AGENT);
+    let _router = testbed.start_router(TWO_MODEMS);
+    let is_bound = |end: &str| nat_testbed.ends().iter().any(|known| known.starts_with(end));
+    let (one, two) = ("203.0.113.2:", "198.51.100.2:");
+    let story = || format!("{}\n{}", testbed.show("ha", "bindings"), testbed.logs());
+    wait_or_report("both NATs", || is_bound(one) && is_bound(two), story);
+    wait_for("a way out", || nat_testbed.ping("56").contains(" 0% packet loss"));
+    let transfer = Transfer::begin(testbed, "[2001:db8:9::9]:5001");
+    transfer.goes_on("over the first modem");
+
+    testbed.router.shell("ip link set up1 down");
+    wait_or_report("the first modem is no longer registered", || !is_bound(one), story);
+    transfer.goes_on("over the second modem");
+    let known = nat_testbed.ends();
+    second.shell("ip link set out0 down && ip link set out0 up && ip route add 203.0.113.1 via 198.51.100.1");
+    wait_or_report("another mapping", || is_bound(two) && nat_testbed.ends() != known, story);
+    transfer.goes_on("after its NAT has lost the mapping");
+
+    testbed.router.shell("ip link set up1 up && ip route add default via 10.0.0.1 dev up1");
+    wait_or_report("both again", || is_bound(one) && is_bound(two), story);
+    // A planned handover: from now on a better uplink is registered beside them.
+    let pings = ["ping", "-q", "-i", "0.01", "-c", "600", "2001:db8:9::9"];
+    let pinging = testbed.node.command(&pings).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    testbed.await_binding("2001:db8:2:");
+    wait_or_report("all three", || is_bound(one) && is_bound(two), story);
+    let output = String::from_utf8(pinging.wait_with_output().unwrap().stdout).unwrap();
+    assert!(output.contains(" 0% packet loss"), "{output}");
+    transfer.goes_on("over IPv6");
+    transfer.end();
+}
+
+#[test]
+fn two_modems_behind_one_nat_have_a_mapping_each() {
+    let Some(nat_testbed) = NatTestbed::new("two_modems_behind_one_nat_have_a_mapping_each", true) else { return };
+    let testbed = &nat_testbed.testbed;
+    nat_testbed.add_modem(true);
+    let _agent = testbed.start_agent_more(AGENT);
+    let _router = testbed.start_router(TWO_MODEMS);
+    let story = || format!("{}\n{}", testbed.show("ha", "bindings"), testbed.logs());
+    wait_or_report("both mappings", || nat_testbed.ends().len() == 2, story);
+    wait_for("a way out", || nat_testbed.ping("56").contains(" 0% packet loss"));
+    let transfer = Transfer::begin(testbed, "[2001:db8:9::9]:5001");
+    transfer.goes_on("over the first modem");
+    let known = nat_testbed.ends();
+    nat_testbed.forget();
+    let is_new = || nat_testbed.ends().len() == 2 && nat_testbed.ends().iter().all(|end| !known.contains(end));
+    wait_or_report("both have another mapping", is_new, story);
+    transfer.goes_on("after the NAT has lost all mappings");
+    testbed.router.shell("ip link set up1 down");
+    wait_or_report("one of them", || nat_testbed.ends().len() == 1, story);
+    transfer.goes_on("over the second modem");
+    transfer.end();
 }

@@ -25,6 +25,17 @@ interface = \"up1\"
 priority = 9
 ";
 
+/// With a second modem as a further standby.
+pub const TWO_MODEMS: &str = "
+home_agents_ipv4 = [\"203.0.113.1\"]
+[[mobile_router.uplink]]
+interface = \"up1\"
+priority = 5
+[[mobile_router.uplink]]
+interface = \"up2\"
+priority = 6
+";
+
 /// The IPv4-only network.
 pub struct NatTestbed {
     pub testbed: Testbed,
@@ -70,6 +81,47 @@ impl NatTestbed {
         }
         testbed.enroll(more);
         Some(NatTestbed { testbed, nat })
+    }
+
+    /// Connects `up2` to the same NAT, or to another one with the address 198.51.100.2.
+    pub fn add_modem(&self, same: bool) -> Option<Namespace> {
+        let router = self.testbed.router.number();
+        let modem = |lan: &str, net: &str| {
+            format!(
+                "ip link add {lan} type veth peer name up2 netns {router} && ip link set {lan} up && \
+                 ip address add {net}.1/24 dev {lan}"
+            )
+        };
+        let (other, net) = if same {
+            self.nat.as_ref().unwrap().shell(&modem("lan1", "10.0.1"));
+            (None, "10.0.1")
+        } else {
+            let nat = Namespace::new()?;
+            self.testbed.agent.shell(&format!(
+                "ip link add nat1 type veth peer name out0 netns {} && ip link set nat1 up && \
+                 ip address add 198.51.100.1/24 dev nat1",
+                nat.number()
+            ));
+            nat.shell(&format!(
+                "sysctl -qw net.ipv4.ip_forward=1 && ip link set out0 up && ip address add 198.51.100.2/24 dev out0 && \
+                 ip route add 203.0.113.1 via 198.51.100.1 && {} && nft 'table ip nat {{ chain post {{ \
+                 type nat hook postrouting priority 100; oifname \"out0\" masquerade fully-random; }}; }}'",
+                modem("lan0", "192.168.8")
+            ));
+            (Some(nat), "192.168.8")
+        };
+        self.testbed.router.shell(&format!(
+            "ip link set up2 up && ip address add {net}.2/24 dev up2 && \
+             ip route add default via {net}.1 dev up2 metric 700"
+        ));
+        other
+    }
+
+    /// The IPv4 ends that the home agent has.
+    pub fn ends(&self) -> Vec<String> {
+        let shown = self.testbed.show("ha", "bindings");
+        let is_end = |word: &&str| word.starts_with("203.0.113.") || word.starts_with("198.51.100.");
+        shown.split_whitespace().filter(is_end).map(str::to_owned).collect()
     }
 
     pub fn capture(&self) -> (PathBuf, Running) {

@@ -62,11 +62,7 @@ impl MobileRouter {
         // A path without traffic is confirmed once there is some.
         let rests = uplink.prober.is_slow() && uplink.mtu_search.is_complete();
         let is_registered = self.is_held(&care_of);
-        is_registered
-            && !rests
-            && self.config.probe.is_some()
-            && self.is_probing()
-            && uplink.prober.is_answered()
+        is_registered && !rests && self.config.probe.is_some() && self.is_probing() && uplink.prober.is_answered()
     }
 
     /// An echo request of `size` octets, headers included, from the care-of address of `uplink`.
