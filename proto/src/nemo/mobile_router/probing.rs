@@ -136,8 +136,9 @@ impl MobileRouter {
     fn path_uses(&self) -> Vec<PathUse> {
         let (paths, flows) = (self.paths(), self.flows());
         let of = |uplink: &Uplink| {
-            let address = self.care_of_on(uplink).map(|care_of| care_of.address.0);
-            let carries = |path: &TunnelPath| path.weight > 0 && Some(path.local) == address;
+            // By the link: two uplinks may have equal addresses.
+            let link = self.care_of_on(uplink).map(|care_of| care_of.link);
+            let carries = |path: &TunnelPath| path.weight > 0 && link.is_some() && path.link == link;
             match paths.iter().any(carries) || flows.iter().any(|flow| flow.bid == uplink.config.bid) {
                 true => PathUse::Active,
                 false => PathUse::Standby,
