@@ -70,7 +70,7 @@ struct prefix_slot {
 /* How packets leave by a path: with an outer IPv6 header; as they are, `remote` being a neighbour on `link`; or with an outer
  * IPv4 header, the last two, which UDP follows on PATH_UDP4 (RFC 5555). An IPv4 endpoint is an IPv4-mapped address with its
  * port in the 16 bits before ffff. The daemon sends what has to be fragmented or cannot be encapsulated over IPv4: it gets
- * the packet with an outer IPv6 header of these addresses. */
+ * the packet with an outer IPv6 header of these addresses, whose flow label is the link of the path. */
 enum { PATH_ENCAPSULATED, PATH_DIRECT, PATH_IP4, PATH_UDP4 };
 
 struct path {

@@ -122,6 +122,14 @@ struct inner {
 	__u8 protocol;  /* as the next header of the outer header */
 };
 
+/* The flow label tells the daemon the interface of a path over IPv4: two may have equal endpoints. 0: it has none. */
+static __always_inline __u32 label_of(const struct path *path, const struct inner *inner)
+{
+	if (!is_over_ip4(path))
+		return inner->flow.hash;
+	return path->link > 0xfffff ? 0 : path->link;
+}
+
 /* Adds the outer header and passes the packet to the daemon. */
 static __always_inline int pass_to_daemon(packet *p, const struct path *path, const struct inner *inner, __u32 counter)
 {
@@ -133,7 +141,7 @@ static __always_inline int pass_to_daemon(packet *p, const struct path *path, co
 	ip = ip6_header(p, 0, 0);
 	if (!ip)
 		return drop_packet(COUNT_DROPPED_FORM);
-	write_outer(ip, inner->protocol, inner->word, path, inner->flow.hash, length);
+	write_outer(ip, inner->protocol, inner->word, path, label_of(path, inner), length);
 	count(counter);
 	return TC_ACT_OK;
 }

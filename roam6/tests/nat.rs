@@ -143,3 +143,37 @@ fn two_modems_behind_one_nat_have_a_mapping_each() {
     transfer.goes_on("over the second modem");
     transfer.end();
 }
+
+#[test]
+fn two_modems_with_equal_addresses_have_a_path_each() {
+    let Some(nat_testbed) = NatTestbed::new("two_modems_with_equal_addresses_have_a_path_each", true) else { return };
+    let testbed = &nat_testbed.testbed;
+    let second = nat_testbed.add_modem(false).expect("a namespace");
+    nat_testbed.use_equal_addresses(&second);
+    let _agent = testbed.start_agent_more(AGENT);
+    let _router = testbed.start_router(TWO_MODEMS);
+    let is_bound = |end: &str| nat_testbed.ends().iter().any(|known| known.starts_with(end));
+    let (one, two) = ("203.0.113.2:", "198.51.100.2:");
+    let story = || format!("{}\n{}", testbed.show("ha", "bindings"), testbed.logs());
+    wait_or_report("both NATs", || is_bound(one) && is_bound(two), story);
+    wait_for("a way out", || nat_testbed.ping("56").contains(" 0% packet loss"));
+    // The second size is that of the minimum MTU: the daemon sends it in fragments.
+    let leave_by = |used: &str, other: &str| {
+        for size in ["56", "1232"] {
+            let before = [used, other].map(|interface| nat_testbed.sent_by(interface));
+            let pings = ["ping", "-q", "-i", "0.01", "-c", "200", "-s", size, "2001:db8:9::9"];
+            let output = String::from_utf8(testbed.node.command(&pings).output().unwrap().stdout).unwrap();
+            assert!(output.contains(" 0% packet loss"), "{size} octets: {output}\n{}", story());
+            let [most, few] =
+                [(used, before[0]), (other, before[1])].map(|(name, sent)| nat_testbed.sent_by(name) - sent);
+            assert!(most >= 200 && few < 100, "{size} octets: {most} by {used}, {few} by {other}");
+        }
+    };
+    leave_by("up1", "up2");
+    testbed.router.shell("ip link set up1 down");
+    wait_or_report("the first modem is no longer registered", || !is_bound(one), story);
+    leave_by("up2", "up1");
+    testbed.router.shell("ip link set up1 up && ip route add default via 192.168.8.1 dev up1");
+    wait_or_report("both again", || is_bound(one) && is_bound(two), story);
+    leave_by("up1", "up2");
+}

@@ -1,6 +1,6 @@
 //! UDP and IPv4 encapsulation for tunnels over IPv4: inner packets in UDP on port 4191, or right behind the IPv4 header
 //! (RFC 5555 §4.1, RFC 4213 §3, RFC 2003 §3). Towards the BPF programs each has an outer IPv6 header whose addresses
-//! encode the IPv4 endpoints, as [`Ipv4Endpoint`] says.
+//! encode the IPv4 endpoints, as [`Ipv4Endpoint`] says, and whose flow label is the egress interface.
 
 use crate::error::{Context, Error};
 use nix::sys::socket::{
@@ -8,8 +8,6 @@ use nix::sys::socket::{
     setsockopt, socket, sockopt,
 };
 use nix::{cmsg_space, libc};
-use roam6_proto::LinkId;
-use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_wire::Ipv4Endpoint;
 use roam6_wire::ip4::DSMIP_PORT;
@@ -17,10 +15,6 @@ use roam6_wire::ip6::{HEADER_LENGTH, Header, protocol};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// The egress interface of a local endpoint, where not the routing tables choose it.
-pub(super) type EgressLinks = Arc<Mutex<VecMap<Ipv6Addr, LinkId>>>;
 
 /// Offsets of the protocol and the destination in an inner packet.
 const NEXT_HEADER: usize = 6;
@@ -29,7 +23,6 @@ const DESTINATION: std::ops::Range<usize> = 24..40;
 /// The sockets, one for each encapsulation.
 pub(super) struct UdpEncap {
     sockets: [OwnedFd; 3],
-    links: EgressLinks,
     /// Mobility messages and ESP to these addresses are signalling, which engines receive by a packet socket.
     signalling: VecSet<Ipv6Addr>,
 }
@@ -63,7 +56,7 @@ impl UdpEncap {
     ///
     /// # Errors
     /// The kernel's, as when another program uses the port.
-    pub(super) fn open(signalling: VecSet<Ipv6Addr>, links: EgressLinks) -> Result<UdpEncap, Error> {
+    pub(super) fn open(signalling: VecSet<Ipv6Addr>) -> Result<UdpEncap, Error> {
         let what = format_args!("UDP port {DSMIP_PORT}");
         let udp = socket(AddressFamily::Inet, SockType::Datagram, crate::sys::SOCKET_FLAGS, None).context(what)?;
         let any = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DSMIP_PORT));
@@ -79,7 +72,7 @@ impl UdpEncap {
             let fragment: crate::sys::Flag = libc::IP_PMTUDISC_DONT;
             crate::sys::set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &fragment).context(what)?;
         }
-        Ok(UdpEncap { sockets, links, signalling })
+        Ok(UdpEncap { sockets, signalling })
     }
 
     /// The descriptors to wait for, in the order of [`EncapKind::ALL`].
@@ -104,12 +97,14 @@ impl UdpEncap {
             Ipv4Endpoint::from_ipv6(octets.into())
         };
         let Some((source, destination)) = end(8).zip(end(24)) else { return false };
-        let (Some(&[first, second]), Some(inner)) = (packet.first_chunk::<2>(), packet.get(HEADER_LENGTH..)) else {
+        let (Some(&[first, second, third, fourth]), Some(inner)) =
+            (packet.first_chunk::<4>(), packet.get(HEADER_LENGTH..))
+        else {
             return true;
         };
-        let link = self.links.lock().unwrap_or_else(PoisonError::into_inner).get(&source.to_ipv6()).copied();
         let info = libc::in_pktinfo {
-            ipi_ifindex: link.map_or(0, |link| link.0.cast_signed()),
+            // 0: the routing tables choose it.
+            ipi_ifindex: i32::from_be_bytes([0, second & 0xf, third, fourth]),
             ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(source.address.octets()) },
             ipi_addr: libc::in_addr { s_addr: 0 },
         };

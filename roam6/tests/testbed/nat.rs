@@ -117,6 +117,27 @@ impl NatTestbed {
         other
     }
 
+    /// The first NAT gives `up1` the address that the second one gives `up2`. No packet of more than the minimum MTU of
+    /// IPv6 passes either link.
+    pub fn use_equal_addresses(&self, second: &Namespace) {
+        let narrow = "ip link set lan0 mtu 1280";
+        second.shell(narrow);
+        self.nat
+            .as_ref()
+            .unwrap()
+            .shell(&format!("{narrow} && ip address flush dev lan0 && ip address add 192.168.8.1/24 dev lan0"));
+        self.testbed.router.shell(
+            "ip link set up1 mtu 1280 && ip link set up2 mtu 1280 && ip address flush dev up1 && \
+             ip address add 192.168.8.2/24 dev up1 && ip route add default via 192.168.8.1 dev up1",
+        );
+    }
+
+    /// Packets that the mobile router has sent by this interface.
+    pub fn sent_by(&self, interface: &str) -> u64 {
+        let script = format!("awk '$1 == \"{interface}:\" {{ print $11 }}' /proc/net/dev");
+        self.testbed.router.shell(&script).trim().parse().unwrap()
+    }
+
     /// The IPv4 ends that the home agent has.
     pub fn ends(&self) -> Vec<String> {
         let shown = self.testbed.show("ha", "bindings");

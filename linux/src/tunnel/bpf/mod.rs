@@ -14,7 +14,7 @@ pub(crate) mod xdp_ingress;
 
 use crate::error::{Context as _, Error};
 use crate::tunnel::reassembly::Reassembly;
-use crate::tunnel::udp_encap::{EgressLinks, UdpEncap};
+use crate::tunnel::udp_encap::UdpEncap;
 use crate::tunnel::{Hooks, Tunnels, device, is_indexed_by};
 use abi::{DSMIP_ENDPOINT, LOCAL_ENDPOINTS, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version};
 use attach::{Interface, Program, Programs};
@@ -31,7 +31,6 @@ use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
-use std::sync::PoisonError;
 use std::time::Duration;
 use xdp_ingress::XdpIngress;
 
@@ -83,8 +82,6 @@ pub struct Bpf {
     /// Local endpoints of paths.
     endpoints: VecMap<Ipv6Addr, Endpoint>,
     attached: VecMap<LinkId, Attached>,
-    /// The egress interfaces of packets over IPv4.
-    egress_links: EgressLinks,
     _reassembly: Reassembly,
 }
 
@@ -146,12 +143,10 @@ impl Bpf {
         if !pins.outdated {
             attach_device(&mut programs, device, &options.device)?;
         }
-        let links = EgressLinks::default();
         let over_ipv4 = Some(options.dsmip_addresses.clone()).filter(|over_ipv4| !over_ipv4.is_empty());
-        let udp_encap = over_ipv4.map(|over_ipv4| UdpEncap::open(over_ipv4, EgressLinks::clone(&links))).transpose()?;
+        let udp_encap = over_ipv4.map(UdpEncap::open).transpose()?;
         Ok(Bpf {
             _reassembly: Reassembly::start(&options.device, device, udp_encap)?,
-            egress_links: links,
             last_version: settings.generation << 16,
             // Counted once more until stale entries are removed, so that no length in use is dropped.
             lengths: inherited.map(|side| {
@@ -177,9 +172,6 @@ impl Bpf {
     fn prepare(&mut self, tunnel: &Tunnel, version: Version) -> Result<(), Error> {
         for path in encapsulating(tunnel) {
             let over_ipv4 = Ipv4Endpoint::from_ipv6(path.local).is_some();
-            if let Some(link) = path.link.filter(|_| over_ipv4) {
-                self.egress_links.lock().unwrap_or_else(PoisonError::into_inner).insert(path.local, link);
-            }
             let free = if over_ipv4 || self.endpoints.contains_key(&path.local) { None } else { self.free_index() };
             let end = self.endpoints.entry(path.local).or_insert(Endpoint { count: 0, index: free });
             end.count += 1;
@@ -240,7 +232,6 @@ impl Bpf {
                 end.count = end.count.saturating_sub(1);
                 if end.count == 0 {
                     self.endpoints.remove(&path.local);
-                    self.egress_links.lock().unwrap_or_else(PoisonError::into_inner).remove(&path.local);
                     self.maps.endpoints.drop(&path.local.octets())?;
                 }
             }
