@@ -10,6 +10,7 @@ use crate::netlink::monitor::Announcement;
 use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
 use crate::netlink::{address, family, neighbour, rule};
 use netlink_packet_route::AddressFamily;
+use roam6_proto::contract::item::PolicyRule;
 use roam6_proto::contract::report::HostReport;
 use roam6_proto::{Item, Key, LinkId, Report};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,12 +20,21 @@ impl Executor {
     pub(crate) fn note_removed(&mut self, news: &Announcement) {
         let key = match news {
             Announcement::RouteRemoved(route) => self.route_key(route),
-            Announcement::RuleRemoved(rule) => Item::Rule(rule.clone()).key(),
+            Announcement::RuleRemoved(rule) => return self.note_rule_removed(rule),
             Announcement::ProxyRemoved(proxy) => Key::ProxyNeighbour(proxy.link, proxy.address),
             Announcement::Address(event, Some(_)) => Key::Address(event.link, event.address),
             _ => return,
         };
         if self.installed.find(&key).is_some() {
+            self.missing.insert(key);
+        }
+    }
+
+    /// A rule to another table than the installed one was replaced by it.
+    fn note_rule_removed(&mut self, rule: &PolicyRule) {
+        let item = Item::Rule(rule.clone());
+        let key = item.key();
+        if self.installed.find(&key) == Some(item) {
             self.missing.insert(key);
         }
     }
