@@ -67,18 +67,21 @@ struct prefix_slot {
 	struct prefix_entry entry;
 };
 
-/* How packets leave by a path: with an outer IPv6 header; as they are, `remote` being a neighbour on `link`; or with an outer
- * IPv4 header, the last two, which UDP follows on PATH_UDP4 (RFC 5555). An IPv4 endpoint is an IPv4-mapped address with its
- * port in the 16 bits before ffff. The daemon sends what has to be fragmented or cannot be encapsulated over IPv4: it gets
- * the packet with an outer IPv6 header of these addresses, whose flow label is the link of the path. */
-enum { PATH_ENCAPSULATED, PATH_DIRECT, PATH_IP4, PATH_UDP4 };
+/* How packets leave by a path: with an outer IPv6 header; as they are, `remote` being a neighbour on `link`; with an outer
+ * IPv4 header, which UDP follows on PATH_UDP4 (RFC 5555); or with an outer IPv6 header and UDP. An IPv4 endpoint is an
+ * IPv4-mapped address with its port in the 16 bits before ffff. The daemon sends what has to be fragmented or cannot be
+ * encapsulated with IPv4 or UDP: it gets the packet with an outer IPv6 header of these addresses alone, and a flow label
+ * that tells it the rest. */
+enum { PATH_ENCAPSULATED, PATH_DIRECT, PATH_IP4, PATH_UDP4, PATH_UDP6 };
 
 struct path {
 	struct addr local, remote;
 	__u32 link;        /* 0: as the routing tables say */
 	__u32 mtu;         /* largest inner packet, octets */
 	__u16 bid, weight;
-	__u32 kind;
+	__u8 kind, service;  /* service: the DSCP of outer packets << 2, and 1; 0: that of the inner packet */
+	__u16 zero;
+	__u32 ports;         /* of PATH_UDP6, the local one first, in network byte order; else 0 */
 } ALIGN_HALF;
 
 /* The route of a path: what the routing tables answered last, for which version of the tunnel. The daemon writes zeros. */
@@ -117,13 +120,14 @@ struct rules { struct rule rule[RULES]; };
 struct next_hop {
 	struct addr source, destination;
 	union {
-		struct { struct addr outer_local, outer_remote; };  /* with which such packets were accepted in `epoch` */
+		struct { struct addr outer_local, outer_remote; };  /* with which such packets were accepted in `epoch`, */
 		struct { __u32 zero[3]; struct bpf_redir_neigh neighbour; };  /* where `epoch` is USE_NEIGHBOUR */
 	};
 	__u64 resolved;      /* jiffies: reading a clock costs as much as all else here */
 	__u32 link, generation, mtu, epoch;
 	__u8 mac[12];        /* destination, source */
 	__u32 required_link;
+	__u32 outer_ports;   /* and these ports of UDP over IPv6 */
 };
 
 /* An entry of the flow cache of each processor: how the last packet of a flow was encapsulated. */

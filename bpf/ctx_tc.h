@@ -50,23 +50,33 @@ static __always_inline __u32 forget_value(packet *p, __u32 number, __u32 most)
 	return number > most ? most : number;
 }
 
-/* Inserts room for an outer IPv6 header. The kernel refuses the encapsulation flag for a buffer that is encapsulated
- * already, as in nested networks. */
-static __always_inline long add_outer_room(packet *p)
+/* The same for a number that has no other bits than these: of all such numbers, in one state of the verifier. */
+static __always_inline __u32 forget_bits(packet *p, __u32 number, __u32 bits)
 {
-	long failed = bpf_skb_adjust_room(p, sizeof(struct ipv6hdr), BPF_ADJ_ROOM_MAC,
-					  ADJ_ROOM_FLAGS | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6);
+	p->cb[0] = number;
+	return p->cb[0] & bits;
+}
 
-	if (failed != -EALREADY)
+/* Inserts room for an outer IPv6 header, and for UDP if it is longer. The kernel refuses the encapsulation flags for a buffer
+ * that is encapsulated already, as in nested networks. Negative: the packet is unchanged, as one of several segments is that
+ * would get UDP then; positive: it must be dropped. */
+static __always_inline long add_outer_room(packet *p, __u32 room)
+{
+	__u64 udp = room > sizeof(struct ipv6hdr) ? BPF_F_ADJ_ROOM_ENCAP_L4_UDP : 0;
+	long failed = bpf_skb_adjust_room(p, room, BPF_ADJ_ROOM_MAC, ADJ_ROOM_FLAGS | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 | udp);
+
+	if (failed != -EALREADY || (udp && p->gso_size))
 		return failed;
 	if (p->protocol == bpf_htons(ETH_P_IPV6))
-		return bpf_skb_adjust_room(p, sizeof(struct ipv6hdr), BPF_ADJ_ROOM_MAC, ADJ_ROOM_FLAGS);
+		return bpf_skb_adjust_room(p, room, BPF_ADJ_ROOM_MAC, ADJ_ROOM_FLAGS);
 	/* The protocol of an IPv4 buffer has to change too, for which there is no other way; it would change that of GSO
 	 * segments as well. */
 	if (p->gso_size)
 		return failed;
 	failed = bpf_skb_change_proto(p, bpf_htons(ETH_P_IPV6), 0);
-	return failed ? failed : bpf_skb_adjust_room(p, sizeof(struct iphdr), BPF_ADJ_ROOM_MAC, ADJ_ROOM_FLAGS);
+	if (failed)
+		return failed;
+	return bpf_skb_adjust_room(p, room - IP_DIFFERENCE, BPF_ADJ_ROOM_MAC, ADJ_ROOM_FLAGS) ? 1 : 0;
 }
 
 static __always_inline long remove_outer(packet *p, __u32 room)

@@ -48,5 +48,5 @@ static __always_inline int can_transmit(__u32 link)
 }
 
 static __always_inline int pull(packet *p, __u32 wanted) { return (void)p, (void)wanted, 0; }
-static __always_inline long add_outer_room(packet *p) { return bpf_xdp_adjust_head(p, -(int)sizeof(struct ipv6hdr)); }
+static __always_inline long add_outer_room(packet *p, __u32 room) { return bpf_xdp_adjust_head(p, -(int)room); }
 static __always_inline long remove_outer(packet *p, __u32 room) { return bpf_xdp_adjust_head(p, room); }

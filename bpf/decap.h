@@ -56,7 +56,7 @@ static __always_inline int decap_cached(packet *p, struct settings *set)
 	key.source = read_addr(&inner->saddr);
 	key.destination = read_addr(&inner->daddr);
 	hop = nh_entry(set, &key);
-	if (!accepts_outer(hop, set, &key, set->epoch, &outer->daddr, &outer->saddr))
+	if (!accepts_outer(hop, set, &key, set->epoch, &outer->daddr, &outer->saddr, 0))
 		return 0;
 	if (inner->version != 6 || is_tunnelled(inner->nexthdr) || inner->nexthdr == DESTINATION_OPTIONS ||
 	    !can_forward(hop, p, set, ETH_HLEN + IP6, inner))
@@ -118,6 +118,6 @@ static __always_inline int decap_forward(packet *p, __u32 l2, struct settings *s
 	if (!hop || !outer || !inner || !can_forward(hop, p, set, l2 + parsed->length, inner))
 		return 0;
 	if (parsed->length == IP6)
-		note_outer(hop, set->epoch, &outer->daddr, &outer->saddr);
+		note_outer(hop, set->epoch, &outer->daddr, &outer->saddr, 0);
 	return decap_and_redirect(p, set, parsed->length, inner, hop);
 }

@@ -4,7 +4,7 @@
 #include "next_hop.h"
 #include "outer_header.h"
 #if HAS_SKB
-#include "outer_ip4.h"
+#include "outer_udp6.h"
 #endif
 #include "path_select.h"
 
@@ -16,7 +16,7 @@ static __always_inline void *encapsulate(packet *p, __u8 inner, __be32 word, con
 	__u32 length = packet_length(p) - ETH_HLEN;
 	struct ipv6hdr *ip;
 
-	if (add_outer_room(p)) {
+	if (add_outer_room(p, IP6)) {
 		count(COUNT_DROPPED_ROOM);
 		return 0;
 	}
@@ -43,38 +43,39 @@ static __always_inline int encap_cached(packet *p, __u8 inner, __be32 word, __u3
 #if HAS_SKB
 /* Encapsulates an IPv6 packet that is to be forwarded, and redirects it by the cached flow or to the next hop. The slow path
  * sees the packet unchanged. */
-static __noinline int encap_over_ip4(packet *p, const struct path *path, const struct flow_entry *cached,
-				     struct next_hop *hop)
+static __noinline int encap_ip4_or_udp(packet *p, const struct path *path, const struct flow_entry *cached,
+				       struct next_hop *hop, __u32 hash)
 {
 	struct ipv6hdr *ip = ip6_header(p, ETH_HLEN, 0);
+	__u16 type = is_over_ip4(path) ? ETH_P_IP : ETH_P_IPV6;
 	void *frame;
-	long failed = ip ? encapsulate4(p, ETH_HLEN, path, ENCAPSULATED_IP6, *(__be32 *)ip) : -1;
+	long failed = ip ? encapsulate_ip4_or_udp(p, ETH_HLEN, path, ENCAPSULATED_IP6, *(__be32 *)ip, hash) : -1;
 
 	if (failed)
 		return failed > 0 ? ACT_DROP : ACT_PASS;
 	frame = packet_begin(p);
-	ip = frame + ETH_HLEN + outer4_length(path);
+	ip = frame + ETH_HLEN + outer_length_of(path);
 	if ((void *)(ip + 1) > packet_end(p))
 		return ACT_DROP;
 	ip->hop_limit--;
 	count(COUNT_ENCAP);
 	if (!cached)
-		return redirect_to(hop, frame, ETH_P_IP);
-	write_ethernet(frame, cached->mac, ETH_P_IP);
+		return redirect_to(hop, frame, type);
+	write_ethernet(frame, cached->mac, type);
 	return bpf_redirect(cached->link, 0);
 }
 #else
-static __always_inline int encap_over_ip4(packet *p, const struct path *path, const struct flow_entry *cached,
-					  struct next_hop *hop)
+static __always_inline int encap_ip4_or_udp(packet *p, const struct path *path, const struct flow_entry *cached,
+					    struct next_hop *hop, __u32 hash)
 {
-	return (void)p, (void)path, (void)cached, (void)hop, ACT_PASS;
+	return (void)p, (void)path, (void)cached, (void)hop, (void)hash, ACT_PASS;
 }
 #endif
 
 /* Whether outer packets of the path's longest inner packet pass the link. Over IPv4 the kernel fragments longer ones. */
 static __always_inline int fits_link(const struct path *path, const struct next_hop *hop)
 {
-	return !is_over_ip4(path) || path->mtu + outer4_length(path) <= hop->mtu;
+	return !is_over_ip4(path) || path->mtu + outer_length_of(path) <= hop->mtu;
 }
 
 /* Link scope, neighbour discovery for proxied addresses, and an expired hop limit are left to the kernel. */
@@ -133,7 +134,7 @@ static __always_inline struct path_route *find_path(packet *p, const struct sett
 	return select_path(tunnel, flow, path);
 }
 
-static __always_inline int encap(packet *p, struct settings *set)
+static __noinline int encap(packet *p, struct settings *set)
 {
 	__u32 length = packet_length(p) - ETH_HLEN, version = 0;
 	struct prefix_match *match;
@@ -156,8 +157,8 @@ static __always_inline int encap(packet *p, struct settings *set)
 	if (cached) {
 		if (wire_length(p, ETH_HLEN) > cached->path.mtu || length > 0xffff || !can_transmit(cached->link))
 			return ACT_PASS;
-		if (is_over_ip4(&cached->path))
-			return encap_over_ip4(p, &cached->path, cached, 0);
+		if (has_ip4_or_udp(&cached->path))
+			return encap_ip4_or_udp(p, &cached->path, cached, 0, flow.hash);
 		ip->hop_limit--;
 		return encap_cached(p, ENCAPSULATED_IP6, *(__be32 *)ip, flow.hash, cached, COUNT_ENCAP);
 	}
@@ -182,8 +183,8 @@ static __always_inline int encap(packet *p, struct settings *set)
 		return ACT_PASS;
 	if (path->kind != PATH_DIRECT)
 		flow_store(set, &flow, ingress_ifindex(p), path, hop);
-	if (is_over_ip4(path))
-		return encap_over_ip4(p, path, 0, hop);
+	if (has_ip4_or_udp(path))
+		return encap_ip4_or_udp(p, path, 0, hop, flow.hash);
 	ip->hop_limit--;
 	if (path->kind == PATH_DIRECT) {
 		count(COUNT_HANDED_OVER);

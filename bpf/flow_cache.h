@@ -5,21 +5,22 @@
 
 /* Notes in the next hop of a decapsulated packet with which outer header the packet was accepted, unless the packet uses the
  * kernel's neighbour entry. */
-static __always_inline void note_outer(struct next_hop *hop, __u32 epoch, const void *local, const void *remote)
+static __always_inline void note_outer(struct next_hop *hop, __u32 epoch, const void *local, const void *remote, __u32 ports)
 {
 	if (hop->epoch == USE_NEIGHBOUR)
 		return;
 	copy_addr(&hop->outer_local, local);
 	copy_addr(&hop->outer_remote, remote);
+	hop->outer_ports = ports;
 	hop->epoch = epoch;
 }
 
 /* Whether packets with these outer addresses have been accepted in this epoch, and still are. The epoch of outer IPv4 headers
  * is the inverse one, so that no IPv6 header stands for IPv4 endpoints. */
 static __always_inline int accepts_outer(const struct next_hop *hop, const struct settings *set, const struct nh_key *key,
-					 __u32 epoch, const void *local, const void *remote)
+					 __u32 epoch, const void *local, const void *remote, __u32 ports)
 {
-	return hop && hop->epoch == epoch && nh_matches(hop, set, key) && addr_equal(&hop->outer_local, local) &&
+	return hop && hop->epoch == epoch && hop->outer_ports == ports && nh_matches(hop, set, key) && addr_equal(&hop->outer_local, local) &&
 	       addr_equal(&hop->outer_remote, remote) && is_fresh(set, hop->resolved, bpf_jiffies64());
 }
 

@@ -27,12 +27,19 @@ static __always_inline long fib_lookup(packet *p, __u32 ingress, const struct ad
 
 static __always_inline int is_over_ip4(const struct path *path)
 {
+	return path->kind == PATH_IP4 || path->kind == PATH_UDP4;
+}
+
+static __always_inline int has_ip4_or_udp(const struct path *path)
+{
 	return path->kind >= PATH_IP4;
 }
 
-/* Octets of the outer headers of a path over IPv4. */
-static __always_inline __u32 outer4_length(const struct path *path)
+/* Octets of the outer headers of a path with IPv4 or UDP. */
+static __always_inline __u32 outer_length_of(const struct path *path)
 {
+	if (path->kind == PATH_UDP6)
+		return IP6 + UDP_HEADER;
 	return path->kind == PATH_UDP4 ? IP4 + UDP_HEADER : IP4;
 }
 

@@ -20,12 +20,20 @@ static __always_inline void write_ethernet(void *frame, const __u8 *addresses, _
 	to[6] = bpf_htons(type);
 }
 
-/* Traffic class and ECN are the inner packet's; the flow label lets routers on the path spread flows without parsing the
+/* The first word of the inner header with the DSCP of outer packets. */
+static __always_inline __be32 outer_word(const struct path *path, __be32 inner_word)
+{
+	__u32 word = bpf_ntohl(inner_word);
+
+	return path->service ? bpf_htonl((word & ~0x0fc00000) | (path->service >> 2) << 22) : inner_word;
+}
+
+/* The traffic class is the inner packet's, unless the path has a DSCP of its own; the flow label lets routers on the path spread flows without parsing the
  * inner packet. */
 static __always_inline void write_outer(struct ipv6hdr *outer, __u8 inner, __be32 inner_word, const struct path *path,
 					__u32 hash, __u32 length)
 {
-	*(__be32 *)outer = (inner_word & bpf_htonl(0xfff00000)) | bpf_htonl(hash & 0xfffff);
+	*(__be32 *)outer = (outer_word(path, inner_word) & bpf_htonl(0xfff00000)) | bpf_htonl(hash & 0xfffff);
 	outer->payload_len = bpf_htons(length);
 	outer->nexthdr = inner;
 	outer->hop_limit = HOP_LIMIT;

@@ -3,7 +3,6 @@
 #include "next_hop.h"
 #include "outer_header.h"
 
-#define DSMIP_PORT 4191
 #define FRAGMENT_FIELDS 0x3fff  /* more fragments, and the offset of this one */
 
 /* The checksum of an IPv4 header without options. */
@@ -27,7 +26,7 @@ static __always_inline void write_outer4(struct iphdr *ip, const struct path *pa
 	__u32 ports = (bpf_ntohl(path->local.w[2]) & 0xffff0000) | bpf_ntohl(path->remote.w[2]) >> 16;
 	__be32 *word = (__be32 *)ip;
 
-	word[0] = bpf_htonl(0x45U << 24 | (bpf_ntohl(inner_word) >> 20 & 0xff) << 16 | (length + outer4_length(path)));
+	word[0] = bpf_htonl(0x45U << 24 | (bpf_ntohl(outer_word(path, inner_word)) >> 20 & 0xff) << 16 | (length + outer_length_of(path)));
 	word[1] = bpf_get_prandom_u32() & bpf_htonl(0xffff0000);
 	word[2] = bpf_htonl(HOP_LIMIT << 24 | (path->kind == PATH_UDP4 ? UDP : inner) << 16);
 	word[3] = path->local.w[3];
@@ -42,7 +41,7 @@ static __always_inline void write_outer4(struct iphdr *ip, const struct path *pa
 /* Adds the outer headers at `at`. Else the packet is unchanged, or, where the result is positive, must be dropped. */
 static __always_inline long encapsulate4(packet *p, __u32 at, const struct path *path, __u8 inner, __be32 inner_word)
 {
-	__u32 length = packet_length(p) - at, room = outer4_length(path);
+	__u32 length = packet_length(p) - at, room = outer_length_of(path);
 	long failed = length + room > 0xffff ? -1 : add_outer4_room(p, room);
 	struct iphdr *ip;
 
@@ -57,7 +56,7 @@ static __always_inline long encapsulate4(packet *p, __u32 at, const struct path 
 
 /* Parses the outer headers at `at`; 0 if it is no tunnelled packet, or one for the kernel: a fragment, one with options, or one
  * of another length than it says. UDP checksums are not verified: where the data is, the inner packet has its own. */
-static __always_inline int parse_outer4(packet *p, __u32 at, struct outer4 *outer)
+static __always_inline int parse_outer4(packet *p, __u32 at, struct outer *outer)
 {
 	struct iphdr *ip = ip4_header(p, at);
 	__be16 local_port = 0, remote_port = 0;
@@ -80,6 +79,8 @@ static __always_inline int parse_outer4(packet *p, __u32 at, struct outer4 *oute
 	}
 	outer->local = ip4_endpoint(ip->daddr, local_port);
 	outer->remote = ip4_endpoint(ip->saddr, remote_port);
+	outer->ports = 0;
+	outer->is_ip4 = 1;
 	outer->ecn = ip->tos & ECN;
 	return is_tunnelled(outer->inner);
 }

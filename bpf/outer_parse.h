@@ -12,14 +12,15 @@ static __always_inline enum verdict drop(__u32 reason)
 	return DROP;
 }
 
-__noinline int has_path(const struct tunnel *tunnel, const struct addr *local, const struct addr *remote)
+/* Whether the tunnel has a path between these endpoints: in UDP over IPv6 with these ports, else whatever the path has (0). */
+__noinline int has_path(const struct tunnel *tunnel, const struct addr *local, const struct addr *remote, __u32 ports)
 {
 	if (!tunnel || !local || !remote)
 		return 0;
 	for (int i = 0; i < PATHS; i++) {
 		if (i >= tunnel->paths)
 			break;
-		if (tunnel->path_slot[i].path.kind != PATH_DIRECT &&
+		if (tunnel->path_slot[i].path.kind != PATH_DIRECT && (!ports || ports == tunnel->path_slot[i].path.ports) &&
 		    addr_equal(&tunnel->path_slot[i].path.remote, remote) && addr_equal(&tunnel->path_slot[i].path.local, local))
 			return 1;
 	}
@@ -28,7 +29,7 @@ __noinline int has_path(const struct tunnel *tunnel, const struct addr *local, c
 
 /* Whether the tunnel between these endpoints may carry the inner packet. */
 static __noinline int is_inner_allowed(const struct parsed_outer *parsed, __u32 local_index, const struct addr *local,
-				       const struct addr *remote)
+				       const struct addr *remote, __u32 ports)
 {
 	struct scratch *scratch = get_scratch();
 	struct prefix_match *match;
@@ -37,11 +38,11 @@ static __noinline int is_inner_allowed(const struct parsed_outer *parsed, __u32 
 	if (!scratch)
 		return 0;
 	match = &scratch->match;
-	if (match_far_prefix(&parsed->source, match) && match->entry.has_inline_path &&
+	if (match_far_prefix(&parsed->source, match) && match->entry.has_inline_path && !ports &&
 	    match->entry.local_index == local_index && addr_equal(&match->entry.remote, remote))
 		return 1;
 	tunnel = find_tunnel_by(match, &parsed->destination, &parsed->source);
-	return tunnel && has_path(tunnel, local, remote);
+	return tunnel && has_path(tunnel, local, remote, ports);
 }
 
 /* Outer headers that stand for IPv4 endpoints come from the daemon alone. */
@@ -101,7 +102,7 @@ static __always_inline enum verdict parse_outer(packet *p, __u32 at, struct pars
 	verdict = parsed->is_ip4 ? parse_inner4(p, at + length, ecn, parsed) : parse_inner(p, at + length, ecn, parsed);
 	if (verdict != OURS)
 		return verdict;
-	if (!is_inner_allowed(parsed, *index, &local, &remote))
+	if (!is_inner_allowed(parsed, *index, &local, &remote, 0))
 		return drop(COUNT_DROPPED_SOURCE);
 	parsed->length += length;
 	return OURS;

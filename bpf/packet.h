@@ -27,6 +27,7 @@
 #define PLAIN_HEADERS (ETH_HLEN + IP6 + 20)                      /* octets to parse of a plain packet */
 #define TUNNELLED_HEADERS (ETH_HLEN + LAYERS * (IP6 + 8) + IP6 + 20)  /* and of a tunnelled one */
 #define PACKET_HOST 0
+#define DSMIP_PORT 4191  /* of tunnels in UDP */
 
 struct flow {
 	struct addr source, destination;

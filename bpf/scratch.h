@@ -15,11 +15,13 @@ struct parsed_outer {
 	struct addr source, destination;  /* of the inner packet */
 } ALIGN_HALF;
 
-/* What an outer IPv4 header says. */
-struct outer4 {
+/* What outer headers with IPv4 or UDP say. */
+struct outer {
 	struct addr local, remote;
+	__u32 ports;     /* of UDP over IPv6, as in a path */
 	__u32 length;    /* octets of the outer headers */
 	__u8 inner, ecn; /* the protocol of the inner packet; the ECN field */
+	__u8 is_ip4;     /* the outer header is IPv4 */
 } ALIGN_HALF;
 
 /* Working memory of the program that runs on this processor: too large for the 512 octets of stack that a program and all
@@ -31,7 +33,7 @@ struct scratch {
 	struct bpf_fib_lookup fib ALIGN_HALF;
 	struct nh_key key;
 	struct parsed_outer parsed;
-	struct outer4 outer4;
+	struct outer outer;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -5,7 +5,7 @@
 #include "encap.h"
 #include "decap.h"
 #include "decap_ip4.h"
-#include "decap_outer_ip4.h"
+#include "decap_outer.h"
 #include "encap_limit.h"
 
 /* All outer headers addressed to this host: a home agent of nested mobile routers finds one in another. */
@@ -39,11 +39,34 @@ static __always_inline int decap(packet *p, __u32 l2, struct settings *set, stru
 	return bpf_redirect(set->device, BPF_F_INGRESS);
 }
 
+/* A packet whose outermost header is that of a tunnel. One that may have a header of this host further inside is left to the
+ * kernel. */
+static __noinline int decap_received(packet *p, __u32 l2, struct settings *set)
+{
+	struct parsed_outer parsed = {};
+	int handled;
+
+	if (pull(p, TUNNELLED_HEADERS))
+		return TC_ACT_OK;
+	handled = l2 ? decap_cached(p, set) : 0;
+	if (handled)
+		return handled;
+	switch (parse_all_outer(p, l2, &parsed)) {
+	case OURS:
+		return parsed.is_ip4 ? decap4(p, l2, set, &parsed) : decap(p, l2, set, &parsed);
+	case DROP:
+		return TC_ACT_SHOT;
+	default:
+		return may_have_own_outer(p, l2) ? TC_ACT_OK : NOT_HANDLED;
+	}
+}
+
 /* Where a firewall filters forwarded packets nothing is redirected: a tunnelled packet loses its outer header and is
  * received by the tunnel device, all else passes unchanged, and the kernel forwards both through the firewall. */
 static __always_inline int ingress(packet *p, __u32 l2)
 {
 	struct settings *set = get_settings();
+	int verdict = NOT_HANDLED;
 	struct ipv6hdr *ip;
 
 	if (!set || p->vlan_present || p->pkt_type != PACKET_HOST)
@@ -55,26 +78,12 @@ static __always_inline int ingress(packet *p, __u32 l2)
 	ip = ip6_header(p, l2, 0);
 	if (!ip)
 		return TC_ACT_OK;
-	if (is_tunnelled(ip->nexthdr) || ip->nexthdr == DESTINATION_OPTIONS) {
-		struct parsed_outer parsed = {};
-		int handled;
-
-		if (pull(p, TUNNELLED_HEADERS))
-			return TC_ACT_OK;
-		handled = l2 ? decap_cached(p, set) : 0;
-		if (handled)
-			return handled;
-		switch (parse_all_outer(p, l2, &parsed)) {
-		case OURS:
-			return parsed.is_ip4 ? decap4(p, l2, set, &parsed) : decap(p, l2, set, &parsed);
-		case DROP:
-			return TC_ACT_SHOT;
-		default:
-			break;
-		}
-		if (may_have_own_outer(p, l2))
-			return TC_ACT_OK;
-	}
+	if (is_tunnelled(ip->nexthdr) || ip->nexthdr == DESTINATION_OPTIONS)
+		verdict = decap_received(p, l2, set);
+	else if (tunnel_ports(p, l2))
+		verdict = ingress_udp6(p, l2, set);
+	if (verdict != NOT_HANDLED)
+		return verdict;
 	return l2 && !(set->firewalled & FIREWALLED_IP6) ? encap(p, set) : TC_ACT_OK;
 }
 
@@ -114,6 +123,11 @@ static __always_inline int send_direct(packet *p, const struct path *path)
 	return bpf_redirect_neigh(path->link, &next, sizeof(next), 0);
 }
 
+/* What tells the daemon that it has to add UDP over IPv6: this hop limit, and a flow label with the remote port, and with
+ * this bit if it has to fragment the packet too. linux/src/tunnel/udp6_encap.rs has the same. */
+#define WITHOUT_UDP (HOP_LIMIT - 1)
+#define TO_BE_FRAGMENTED (1 << 16)
+
 /* A packet to be encapsulated. */
 struct inner {
 	struct flow flow;
@@ -122,26 +136,31 @@ struct inner {
 	__u8 protocol;  /* as the next header of the outer header */
 };
 
-/* The flow label tells the daemon the interface of a path over IPv4: two may have equal endpoints. 0: it has none. */
-static __always_inline __u32 label_of(const struct path *path, const struct inner *inner)
+/* The flow label tells the daemon the interface of a path over IPv4, as two may have equal endpoints (0: it has none), and the
+ * remote port of UDP over IPv6. */
+static __always_inline __u32 label_of(const struct path *path, const struct inner *inner, int is_fragmented)
 {
+	if (path->kind == PATH_UDP6)
+		return (bpf_ntohl(path->ports) & 0xffff) | (is_fragmented ? TO_BE_FRAGMENTED : 0);
 	if (!is_over_ip4(path))
 		return inner->flow.hash;
 	return path->link > 0xfffff ? 0 : path->link;
 }
 
-/* Adds the outer header and passes the packet to the daemon. */
+/* Adds the outer header and passes the packet to the daemon, which adds UDP. */
 static __always_inline int pass_to_daemon(packet *p, const struct path *path, const struct inner *inner, __u32 counter)
 {
 	__u32 length = p->len;
 	struct ipv6hdr *ip;
 
-	if (add_outer_room(p))
+	if (add_outer_room(p, IP6))
 		return drop_packet(COUNT_DROPPED_ROOM);
 	ip = ip6_header(p, 0, 0);
 	if (!ip)
 		return drop_packet(COUNT_DROPPED_FORM);
-	write_outer(ip, inner->protocol, inner->word, path, label_of(path, inner), length);
+	write_outer(ip, inner->protocol, inner->word, path, label_of(path, inner, counter == COUNT_FRAGMENTED), length);
+	if (path->kind == PATH_UDP6)
+		ip->hop_limit = WITHOUT_UDP;
 	count(counter);
 	return TC_ACT_OK;
 }
@@ -153,7 +172,7 @@ static __always_inline int send_fragmented(packet *p, const struct path *path, c
 {
 	if (nested & FRAGMENTED)
 		return drop_packet(COUNT_DROPPED_NESTED);
-	if (is_tunnelled(inner->flow.protocol) && bpf_map_lookup_elem(&ends, &inner->flow.source)) {
+	if (has_outer(&inner->flow) && bpf_map_lookup_elem(&ends, &inner->flow.source)) {
 		count(COUNT_FRAGMENTED);
 		return TC_ACT_OK;
 	}
@@ -197,12 +216,19 @@ static __always_inline long add_ethernet_room(packet *p)
 	return bpf_skb_change_head(p, ETH_HLEN, 0);
 }
 
-/* Adds outer IPv4 headers and redirects the packet, to these link-layer addresses or to the kernel's neighbour. The daemon
- * sends a packet that cannot be encapsulated, by the endpoints in the outer header. */
-static __always_inline int emit_over_ip4(packet *p, const struct path *path, const struct inner *inner, __u32 link,
-					 const __u8 *mac)
+/* Sends an outer packet; behind the tunnel device, if the remote endpoint is itself in a mobile network. */
+static __always_inline int redirect_outer(const struct settings *set, __u32 link)
 {
-	long failed = encapsulate4(p, 0, path, inner->protocol, inner->word);
+	return link == set->device ? bpf_redirect(link, 0) : bpf_redirect_neigh(link, 0, 0, 0);
+}
+
+/* Adds outer headers with IPv4 or UDP and redirects the packet, to these link-layer addresses or to the kernel's neighbour. The daemon
+ * sends a packet that cannot be encapsulated, by the endpoints in the outer header. */
+static __always_inline int emit_ip4_or_udp(packet *p, const struct settings *set, const struct path *path,
+					   const struct inner *inner, __u32 link, const __u8 *mac)
+{
+	long failed = encapsulate_ip4_or_udp(p, 0, path, inner->protocol, inner->word, inner->flow.hash);
+	__u16 type = is_over_ip4(path) ? ETH_P_IP : ETH_P_IPV6;
 	__be16 *frame;
 
 	if (failed < 0)
@@ -214,18 +240,19 @@ static __always_inline int emit_over_ip4(packet *p, const struct path *path, con
 		return drop_packet(COUNT_DROPPED_FORM);
 	count(COUNT_ENCAPSULATED_SLOW);
 	if (mac) {
-		write_ethernet(frame, mac, ETH_P_IP);
+		write_ethernet(frame, mac, type);
 		return bpf_redirect(link, 0);
 	}
-	frame[ETH_ALEN] = bpf_htons(ETH_P_IP);
-	return bpf_redirect_neigh(link, 0, 0, 0);
+	frame[ETH_ALEN] = bpf_htons(type);
+	return redirect_outer(set, link);
 }
 
 /* Encapsulates a packet like the last one of its flow, and redirects it. */
-static __always_inline int send_cached(packet *p, const struct inner *inner, const struct flow_entry *cached)
+static __always_inline int send_cached(packet *p, const struct settings *set, const struct inner *inner,
+				       const struct flow_entry *cached)
 {
-	if (is_over_ip4(&cached->path))
-		return emit_over_ip4(p, &cached->path, inner, cached->link, cached->mac);
+	if (has_ip4_or_udp(&cached->path))
+		return emit_ip4_or_udp(p, set, &cached->path, inner, cached->link, cached->mac);
 	if (add_ethernet_room(p))
 		return drop_packet(COUNT_DROPPED_FORM);
 	return encap_cached(p, inner->protocol, inner->word, inner->flow.hash, cached, COUNT_ENCAPSULATED_SLOW);
@@ -248,9 +275,9 @@ static __always_inline int send_over_ip4(packet *p, struct settings *set, const 
 	if (inner->wire_length > path->mtu && inner->wire_length > MIN_MTU)
 		return drop_packet(COUNT_DROPPED_TOO_BIG);
 	link = hop ? hop->link : link_of(p, set, path);
-	if (!link || link == set->device || !passes_link(p, link, inner->wire_length + outer4_length(path)))
+	if (!link || link == set->device || !passes_link(p, link, inner->wire_length + outer_length_of(path)))
 		return pass_to_daemon(p, path, inner, COUNT_CARRIED);
-	return emit_over_ip4(p, path, inner, link, 0);
+	return emit_ip4_or_udp(p, set, path, inner, link, 0);
 }
 
 /* A decapsulated buffer of several IPv4 segments: the kernel accepts no second outer header for it (see `add_outer_room`).
@@ -281,7 +308,7 @@ SEC("classifier") int device(packet *p)
 		return TC_ACT_SHOT;
 	if (length > 0xffff)
 		return drop_packet(COUNT_DROPPED_TOO_BIG);
-	if (inner.protocol == ENCAPSULATED_IP6 && may_have_outer(inner.flow.protocol)) {
+	if (inner.protocol == ENCAPSULATED_IP6 && may_have_outer(&inner.flow)) {
 		if (pull(p, NESTED_ROOM))
 			return drop_packet(COUNT_DROPPED_FORM);
 		nested = count_own_outer(p);
@@ -294,7 +321,7 @@ SEC("classifier") int device(packet *p)
 	}
 	cached = flow_lookup(set, &inner.flow, ingress);
 	if (cached && inner.wire_length <= cached->path.mtu)
-		return send_cached(p, &inner, cached);
+		return send_cached(p, set, &inner, cached);
 	scratch = get_scratch();
 	if (!scratch)
 		return TC_ACT_SHOT;
@@ -313,14 +340,16 @@ SEC("classifier") int device(packet *p)
 		return send_over_ip4(p, set, path, &inner, hop);
 	if (inner.wire_length > path->mtu && (!p->gso_size || inner.wire_length <= MIN_MTU))
 		return send_fragmented(p, path, &inner, nested);
+	link = path->kind == PATH_DIRECT ? path->link : link_of(p, set, path);
+	if (!link)
+		return drop_packet(COUNT_DROPPED_NO_ROUTE);
+	if (path->kind == PATH_UDP6)
+		return emit_ip4_or_udp(p, set, path, &inner, link, 0);
 	if (add_ethernet_room(p))
 		return drop_packet(COUNT_DROPPED_FORM);
 	if (path->kind == PATH_DIRECT)
 		return send_direct(p, path);
-	link = link_of(p, set, path);
-	if (!link)
-		return drop_packet(COUNT_DROPPED_NO_ROUTE);
-	if (add_outer_room(p))
+	if (add_outer_room(p, IP6))
 		return drop_packet(COUNT_DROPPED_ROOM);
 	ip = ip6_header(p, ETH_HLEN, 0);
 	if (!ip)
@@ -328,8 +357,7 @@ SEC("classifier") int device(packet *p)
 	((__be16 *)ip)[-1] = bpf_htons(ETH_P_IPV6);
 	write_outer(ip, inner.protocol, inner.word, path, inner.flow.hash, length);
 	count(COUNT_ENCAPSULATED_SLOW);
-	/* An outer destination behind the tunnel device: the remote endpoint is itself in a mobile network. */
-	return link == set->device ? bpf_redirect(link, 0) : bpf_redirect_neigh(link, 0, 0, 0);
+	return redirect_outer(set, link);
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

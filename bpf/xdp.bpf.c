@@ -16,7 +16,7 @@ static __always_inline int is_for_us(packet *p, const struct xdp_iface *iface)
 }
 
 /* Decapsulation. A tunnelled packet for another host may have to be encapsulated again, which the TC program does. */
-static __always_inline int decap(packet *p, struct settings *set)
+static __noinline int decap(packet *p, struct settings *set)
 {
 	struct parsed_outer parsed = {};
 	enum verdict verdict = parse_outer(p, ETH_HLEN, &parsed);

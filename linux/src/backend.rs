@@ -24,8 +24,8 @@ pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Err
 #[cfg(feature = "bpf")]
 fn bpf(options: &HostOptions, at_driver: bool) -> Result<Box<dyn Tunnels + Send>, Error> {
     use crate::tunnel::bpf::{Bpf, Options};
-    let HostOptions { run_dir, device, max_tunnels, dsmip_addresses, .. } = options.clone();
-    Ok(Box::new(Bpf::open(Options { device, run: run_dir, xdp: at_driver, max_tunnels, dsmip_addresses })?))
+    let HostOptions { run_dir: run, device, max_tunnels, dsmip_addresses, udp6_addresses, .. } = options.clone();
+    Ok(Box::new(Bpf::open(Options { device, run, xdp: at_driver, max_tunnels, dsmip_addresses, udp6_addresses })?))
 }
 
 #[cfg(not(feature = "bpf"))]

@@ -24,6 +24,8 @@ pub struct HostOptions {
     pub device: String,
     /// Local addresses of mobility signalling over IPv4 (RFC 5555); empty: none.
     pub dsmip_addresses: VecSet<Ipv6Addr>,
+    /// Local addresses of mobility signalling in UDP over IPv6; empty: none.
+    pub udp6_addresses: VecSet<Ipv6Addr>,
     /// Most tunnels.
     pub max_tunnels: u32,
     /// Most contexts of the shim.

@@ -6,7 +6,7 @@ mod netns;
 
 use netns::{Capture, Namespace, host, link, listen, put, run};
 use roam6_proto::contract::item::{
-    Address, AnycastAddress, JournalRecord, Neighbour, NextHop, PolicyRule, ProxyNeighbour, Route, RouteTable,
+    Address, AnycastAddress, Encap, JournalRecord, Neighbour, NextHop, PolicyRule, ProxyNeighbour, Route, RouteTable,
     SequenceRecord, SourceFilter, Sysctl, SysctlSetting, Tunnel, TunnelId, TunnelPath,
 };
 use roam6_proto::{Input, Item, Key, LinkId, Output};
@@ -37,6 +37,8 @@ fn tunnel(id: u32, mtu: u32, remote: &str, far: &str) -> Item {
         mtu,
         weight: 1,
         direct: false,
+        encap: Encap::Native,
+        dscp: None,
     };
     let (near, far) = (vec![Prefix::ALL], vec![prefix(far)]);
     Item::Tunnel(Tunnel {

@@ -161,6 +161,10 @@ impl Tunnels for Ip6Tnl {
             let what = format_args!("tunnel {} over IPv4", tunnel.id.0);
             return Err(Error::new(what, "ip6tnl supports IPv6 only; set data_plane = \"bpf\""));
         }
+        if tunnel.paths.iter().any(|path| !path.encap.is_native()) {
+            let what = format_args!("tunnel {} in UDP", tunnel.id.0);
+            return Err(Error::new(what, "ip6tnl has no UDP; set data_plane = \"bpf\""));
+        }
         let first = best(tunnel.paths.iter());
         // With a direct path the device stays for what still arrives by the others.
         let device = match best(tunnel.paths.iter().filter(|path| !path.direct)) {

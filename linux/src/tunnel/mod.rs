@@ -12,6 +12,8 @@ mod reassembly;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 mod tests;
 #[cfg(feature = "bpf")]
+mod udp6_encap;
+#[cfg(feature = "bpf")]
 mod udp_encap;
 #[cfg(feature = "bpf")]
 pub(crate) use device::has_ethernet;

@@ -1,13 +1,15 @@
 //! Fragmentation and reassembly of outer packets, which the BPF programs leave to the daemon. On output, packets that
 //! are longer than the path MTU and may not be rejected are read from the tunnel device, and sent in fragments (RFC
 //! 2473 §7.2). On input, packets that the kernel has reassembled are written to the device, whose program decapsulates
-//! them like any other. So are packets over IPv4, by the sockets of [`UdpEncap`], and large buffers that the programs cannot
+//! them like any other. So are packets over IPv4, by the sockets of [`UdpEncap`], those in UDP over IPv6, by the socket of
+//! [`Udp6Encap`], and large buffers that the programs cannot
 //! encapsulate: they are read as single packets, and those without an outer header are written back.
 
 use crate::error::{Context, Error};
 use crate::io::raw_sender::RawSender;
 use crate::sys;
 use crate::tunnel::udp_encap::{EncapKind, Received, UdpEncap};
+use crate::tunnel::udp6_encap::{Missing, Udp6Encap, add_udp};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc;
@@ -39,7 +41,12 @@ impl Reassembly {
     ///
     /// # Errors
     /// The kernel's; or another process has the device open.
-    pub(super) fn start(device: &str, link: LinkId, udp_encap: Option<UdpEncap>) -> Result<Reassembly, Error> {
+    pub(super) fn start(
+        device: &str,
+        link: LinkId,
+        udp_encap: Option<UdpEncap>,
+        udp6_encap: Option<Udp6Encap>,
+    ) -> Result<Reassembly, Error> {
         let what = "fragmentation thread";
         let (end, ended) = UnixStream::pair().context(what)?;
         let mut worker = Worker {
@@ -48,6 +55,7 @@ impl Reassembly {
             reassembled: [reassembled_socket(protocol::IPV6)?, reassembled_socket(protocol::IPV4)?],
             sender: RawSender::open()?,
             udp_encap,
+            udp6_encap,
             random: BufReader::new(File::open("/dev/urandom").context("/dev/urandom")?),
             buffer: vec![0; LONGEST],
             ended,
@@ -91,6 +99,7 @@ struct Worker {
     reassembled: [OwnedFd; 2],
     sender: RawSender,
     udp_encap: Option<UdpEncap>,
+    udp6_encap: Option<Udp6Encap>,
     random: BufReader<File>,
     buffer: Vec<u8>,
     ended: UnixStream,
@@ -101,7 +110,9 @@ impl Worker {
     fn poll_once(&mut self) -> Option<()> {
         let encap_sockets = self.udp_encap.iter().flat_map(UdpEncap::sockets);
         let [joined6, joined4] = self.reassembled.each_ref().map(AsFd::as_fd);
-        let all = [self.ended.as_fd(), self.device.as_fd(), joined6, joined4].into_iter().chain(encap_sockets);
+        let udp6_socket = self.udp6_encap.iter().map(AsFd::as_fd);
+        let fixed = [self.ended.as_fd(), self.device.as_fd(), joined6, joined4];
+        let all = fixed.into_iter().chain(encap_sockets).chain(udp6_socket);
         let mut ready: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         match poll(&mut ready, PollTimeout::NONE) {
             Err(Errno::EINTR) => return Some(()),
@@ -120,10 +131,14 @@ impl Worker {
                 (0..BATCH).try_for_each(|_| self.inject_reassembled(protocol));
             }
         }
-        for (at, kind) in (4..).zip(EncapKind::ALL) {
+        let kinds = if self.udp_encap.is_some() { &EncapKind::ALL[..] } else { &[] };
+        for (at, &kind) in (4..).zip(kinds) {
             if is_ready(at) {
                 (0..BATCH).try_for_each(|_| self.receive_encapsulated(kind));
             }
+        }
+        if is_ready(4 + kinds.len()) {
+            (0..BATCH).try_for_each(|_| self.receive_udp6());
         }
         Some(())
     }
@@ -138,9 +153,28 @@ impl Worker {
             return Some(());
         }
         match &self.udp_encap {
-            Some(udp_encap) if udp_encap.send(packet) => Some(()),
-            _ => self.send_fragments(length),
+            Some(udp_encap) if udp_encap.send(packet) => return Some(()),
+            _ => {}
         }
+        match add_udp(packet) {
+            None => self.send_fragments(length),
+            Some((whole, Missing::Udp)) => {
+                let _ = self.sender.send(&Transmit { via: Via::Route, bytes: whole }, None);
+                Some(())
+            }
+            Some((whole, Missing::UdpAndFragments)) => {
+                self.buffer.get_mut(..whole.len())?.copy_from_slice(&whole);
+                self.send_fragments(whole.len())
+            }
+        }
+    }
+
+    /// Writes one packet that was received in UDP over IPv6 to the device; `None` if there is none.
+    fn receive_udp6(&mut self) -> Option<()> {
+        if let Some(whole) = self.udp6_encap.as_ref()?.receive(self.link, &mut self.buffer)? {
+            let _ = self.device.write(&whole);
+        }
+        Some(())
     }
 
     /// Writes one packet that was received over IPv4 to the device; `None` if there is none.

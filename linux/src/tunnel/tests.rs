@@ -13,6 +13,7 @@ mod fixture;
 mod ip4;
 mod lookup;
 mod outer_ip4;
+mod outer_udp6;
 mod packet;
 mod prefix_slot;
 mod xdp;
@@ -25,7 +26,8 @@ use fixture::{CounterChanges, ECN, Fixture, decapsulation_cases, ecn_cases, enca
 use lookup::{care_of, care_of_now};
 use packet::{Ip, frame, without_label};
 use roam6_proto::LinkId;
-use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
+use roam6_proto::base::vec_set::VecSet;
+use roam6_proto::contract::item::{Encap, Tunnel, TunnelId, TunnelPath};
 use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -138,12 +140,23 @@ impl TestHost {
 
 fn options(run: &tempfile::TempDir) -> Options {
     let (device, run) = ("nemo0".into(), run.path().to_owned());
-    Options { device, run, xdp: true, max_tunnels: 64, dsmip_addresses: [HA.parse().unwrap()].into() }
+    let signalling: VecSet<Ipv6Addr> = [HA.parse().unwrap()].into();
+    Options { device, run, xdp: true, max_tunnels: 64, dsmip_addresses: signalling.clone(), udp6_addresses: signalling }
 }
 
 fn path(care_of: &str) -> TunnelPath {
     let (local, remote) = (HA.parse().unwrap(), care_of.parse().unwrap());
-    TunnelPath { bid: Bid(0), local, remote, link: None, mtu: 1460, weight: 1, direct: false }
+    TunnelPath {
+        bid: Bid(0),
+        local,
+        remote,
+        link: None,
+        mtu: 1460,
+        weight: 1,
+        direct: false,
+        encap: Encap::Native,
+        dscp: None,
+    }
 }
 
 #[test]

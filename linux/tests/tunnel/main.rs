@@ -12,6 +12,7 @@ mod ipv4;
 #[allow(dead_code, reason = "shared with the fixtures")]
 mod netns_host;
 mod over_ipv4;
+mod over_udp6;
 mod path_selection;
 mod restart;
 mod testbed;

@@ -60,11 +60,11 @@ fn open(testbed: &mut Testbed) {
     }
 }
 
-fn counts(end: &mut TunnelEnd, names: [&str; 3]) -> [u64; 3] {
+pub fn counts(end: &mut TunnelEnd, names: [&str; 3]) -> [u64; 3] {
     names.map(|name| end.count(name))
 }
 
-const FAST: [&str; 3] = ["encapsulated", "decapsulated", "carried"];
+pub const FAST: [&str; 3] = ["encapsulated", "decapsulated", "carried"];
 
 #[test]
 fn programs_encapsulate_over_ipv4() {

@@ -10,7 +10,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 use roam6_proto::LinkId;
 use roam6_proto::contract::config::flow::FlowSelector;
-use roam6_proto::contract::item::{TunnelFlow, TunnelPath};
+use roam6_proto::contract::item::{Encap, TunnelFlow, TunnelPath};
 use roam6_wire::Bid;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd;
@@ -125,7 +125,17 @@ fn direct_path_sends_packets_unencapsulated_to_a_neighbour() {
     testbed.mr.act(|tunnels| tunnels.attach(mr3, "mr3")).unwrap();
     let direct = |link, remote, weight| {
         let local = Ipv6Addr::UNSPECIFIED;
-        TunnelPath { bid: Bid(2), local, remote, link: Some(link), mtu: 1500, weight, direct: true }
+        TunnelPath {
+            bid: Bid(2),
+            local,
+            remote,
+            link: Some(link),
+            mtu: 1500,
+            weight,
+            direct: true,
+            encap: Encap::Native,
+            dscp: None,
+        }
     };
     let ends: [Ipv6Addr; 2] = ["fe80::1".parse().unwrap(), "fe80::2".parse().unwrap()];
     make_known(&testbed.ha.host, "ha2", (&testbed.mr.host, "mr3"), ends[0]);

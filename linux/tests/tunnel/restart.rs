@@ -147,6 +147,7 @@ fn helper_daemon() {
         xdp: false,
         max_tunnels: 1024,
         dsmip_addresses: Default::default(),
+        udp6_addresses: Default::default(),
     };
     let mut tunnels = Bpf::open(options).unwrap();
     for name in ["ha0", "ha1"] {

@@ -7,7 +7,7 @@ use roam6_linux::tunnel::bpf::{Bpf, Options};
 use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::base::vec_set::VecSet;
-use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
+use roam6_proto::contract::item::{Encap, Tunnel, TunnelId, TunnelPath};
 use roam6_wire::Bid;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
@@ -64,6 +64,7 @@ impl TunnelEnd {
             run: run.to_owned(),
             xdp: self.kind == BackEnd::BpfAtDriver,
             max_tunnels: 1024,
+            udp6_addresses: dsmip_addresses.clone(),
             dsmip_addresses,
         };
         let host = &self.host;
@@ -240,6 +241,8 @@ pub fn at_home_agent(id: u32, (home, network): (&str, &str), paths: &[CareOf]) -
         mtu: 1460,
         weight,
         direct: false,
+        encap: Encap::Native,
+        dscp: None,
     };
     Tunnel {
         id: TunnelId(id),

@@ -27,8 +27,14 @@ fn neighbours(testbed: &Testbed) -> Vec<Bpf> {
         [(&testbed.cn, &["cn0"]), (&testbed.core, &["core0", "core1"]), (&testbed.mnn, &["mnn0"])];
     let open = |(host, interfaces): (&Host, &[&str])| {
         let run = testbed.run.path().join(interfaces[0]);
-        let options =
-            Options { device: "nemo0".into(), run, xdp: true, max_tunnels: 16, dsmip_addresses: Default::default() };
+        let options = Options {
+            device: "nemo0".into(),
+            run,
+            xdp: true,
+            max_tunnels: 16,
+            dsmip_addresses: Default::default(),
+            udp6_addresses: Default::default(),
+        };
         host.enter(|| {
             let mut tunnels = Bpf::open(options).unwrap();
             interfaces.iter().for_each(|name| tunnels.attach(LinkId(host.index(name)), name).unwrap());

@@ -77,6 +77,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         },
         device: TUNNEL_DEVICE.to_owned(),
         dsmip_addresses: udp_encap_addresses(config),
+        udp6_addresses: VecSet::new(),
         max_tunnels: number(bindings).saturating_add(EXTRA_TUNNELS),
         max_contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
         busy_poll: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.busy_poll),

@@ -334,7 +334,7 @@ fn selects(selector: &FlowSelector, packet: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_proto::contract::item::Address;
+    use roam6_proto::contract::item::{Address, Encap};
     use roam6_wire::icmp6::{Echo, Message};
 
     fn prefix(text: &str) -> Prefix {
@@ -401,6 +401,8 @@ mod tests {
             mtu: 1460,
             weight: 1,
             direct: false,
+            encap: Encap::Native,
+            dscp: None,
         };
         kernel.put(Item::Tunnel(Tunnel {
             id: TunnelId(1),
@@ -440,6 +442,8 @@ mod tests {
             mtu: 1460,
             weight,
             direct: false,
+            encap: Encap::Native,
+            dscp: None,
         };
         let paths = vec![path(1, "2001:db8:f::1", 1), path(2, "2001:db8:e::1", 0)];
         let mut kernel = Kernel::default();

@@ -5,13 +5,13 @@ pub(crate) mod prefix_slot;
 use crate::bpf::layout::{Reader, layout};
 use crate::nft::Hooks;
 use roam6_proto::LinkId;
-use roam6_proto::contract::item::{Tunnel, TunnelFlow, TunnelId, TunnelPath};
+use roam6_proto::contract::item::{Encap, Tunnel, TunnelFlow, TunnelId, TunnelPath};
 use roam6_wire::{Bid, Ipv4Endpoint, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// The version of the layouts below. Maps of another version are never read: they are pinned in a directory of another
 /// name.
-pub(crate) const LAYOUT: u32 = 13;
+pub(crate) const LAYOUT: u32 = 14;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -55,17 +55,22 @@ const XDP_INTERFACES: u32 = 256;
 const INLINE_PREFIXES: usize = 6;
 const PATHS_AT: usize = 24;
 /// Octets of a path and of its resolved route.
-const PATH_SLOT_SIZE: usize = 80;
+const PATH_SLOT_SIZE: usize = PATH_SIZE + 32;
+const PATH_SIZE: usize = 56;
 const INLINE_PREFIXES_AT: usize = PATHS_AT + PATHS * PATH_SLOT_SIZE;
 const INLINE_PREFIX_SIZE: usize = 32;
 const PREFIX_LENGTH_SIZE: usize = 52;
 const NO_LENGTH: u32 = 255;
 const ANY_PROTOCOL: u16 = 0xffff;
-// How packets leave by a path: with an outer IPv6 header, as they are, with an outer IPv4 header, in UDP over IPv4.
-const PATH_ENCAPSULATED: u32 = 0;
-const PATH_DIRECT: u32 = 1;
-const PATH_IP4: u32 = 2;
-const PATH_UDP4: u32 = 3;
+// How packets leave by a path: with an outer IPv6 header, as they are, with an outer IPv4 header, in UDP over IPv4 or over
+// IPv6.
+const PATH_ENCAPSULATED: u8 = 0;
+const PATH_DIRECT: u8 = 1;
+const PATH_IP4: u8 = 2;
+const PATH_UDP4: u8 = 3;
+const PATH_UDP6: u8 = 4;
+/// Distinguishes a DSCP of 0 from none.
+const HAS_DSCP: u8 = 1;
 const ALL_ADDRESSES: u8 = 1;
 const MORE_PREFIXES: u8 = 4;
 
@@ -226,7 +231,8 @@ pub(crate) fn prefix_entry(tunnel: &Tunnel, place: Option<u8>) -> PrefixEntryVal
     let whole = match tunnel.paths.as_slice() {
         [path] if tunnel.local_prefixes.contains(&Prefix::ALL) && tunnel.flows.is_empty() => {
             let mtu = u16::try_from(path.mtu).ok();
-            let plain = path.weight > 0 && path_kind(path) == PATH_ENCAPSULATED && path.link.is_none();
+            let plain =
+                path.weight > 0 && path_kind(path) == PATH_ENCAPSULATED && path.link.is_none() && path.dscp.is_none();
             mtu.zip(place).filter(|_| plain).map(|parameters| (parameters, path.remote))
         }
         _ => None,
@@ -347,12 +353,13 @@ pub(crate) fn decode_xdp_interface(value: &XdpInterfaceValue) -> LinkId {
 }
 
 /// How packets leave by a path.
-fn path_kind(path: &TunnelPath) -> u32 {
+fn path_kind(path: &TunnelPath) -> u8 {
     match Ipv4Endpoint::from_ipv6(path.local) {
         _ if path.direct => PATH_DIRECT,
         Some(Ipv4Endpoint { port: 0, .. }) => PATH_IP4,
         Some(_) => PATH_UDP4,
-        None => PATH_ENCAPSULATED,
+        None if path.encap.is_native() => PATH_ENCAPSULATED,
+        None => PATH_UDP6,
     }
 }
 
@@ -363,8 +370,13 @@ fn put_path(out: &mut Vec<u8>, path: &TunnelPath) {
     out.extend(path.mtu.to_ne_bytes());
     out.extend(path.bid.0.to_ne_bytes());
     out.extend(path.weight.to_ne_bytes());
-    out.extend(path_kind(path).to_ne_bytes());
-    out.extend([0; PATH_SLOT_SIZE - 48]);
+    out.extend([path_kind(path), path.dscp.map_or(0, |dscp| dscp << 2 | HAS_DSCP), 0, 0]);
+    let (local, remote) = match path.encap {
+        Encap::Native => (0, 0),
+        Encap::Udp { local, remote } => (local, remote),
+    };
+    out.extend([local.to_be_bytes(), remote.to_be_bytes()].concat());
+    out.extend([0; PATH_SLOT_SIZE - PATH_SIZE + 4]);
 }
 
 fn take_path(lane: &[u8]) -> Option<TunnelPath> {
@@ -373,8 +385,12 @@ fn take_path(lane: &[u8]) -> Option<TunnelPath> {
     let link = Some(reader.u32()?).filter(|&link| link != 0).map(LinkId);
     let mtu = reader.u32()?;
     let (bid, weight) = (Bid(reader.u16()?), reader.u16()?);
-    let direct = reader.u32()? == PATH_DIRECT;
-    Some(TunnelPath { bid, local, remote, link, mtu, weight, direct })
+    let [kind, service, _, _] = reader.take()?;
+    let dscp = (service != 0).then_some(service >> 2);
+    let ports = [reader.take()?, reader.take()?].map(u16::from_be_bytes);
+    let [local_port, remote_port] = ports;
+    let encap = if kind == PATH_UDP6 { Encap::Udp { local: local_port, remote: remote_port } } else { Encap::Native };
+    Some(TunnelPath { bid, local, remote, link, mtu, weight, direct: kind == PATH_DIRECT, encap, dscp })
 }
 
 fn take_prefix(reader: &mut Reader<'_>) -> Option<Prefix> {
@@ -415,6 +431,8 @@ mod tests {
             mtu: 1460,
             weight: bid,
             direct: link.is_some(),
+            encap: Encap::Native,
+            dscp: None,
         };
         let mut whole = Tunnel {
             id: TunnelId(7),
@@ -428,6 +446,10 @@ mod tests {
         whole.paths[0].local = "::105f:ffff:c000:201".parse().unwrap();
         assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1))), Some(whole.clone()));
         whole.paths[0].local = before;
+        whole.paths[0].encap = Encap::Udp { local: 4191, remote: 50_123 };
+        whole.paths[0].dscp = Some(0);
+        whole.paths[1].dscp = Some(46);
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1))), Some(whole.clone()));
         whole.local_prefixes = vec![prefix(3), prefix(4), prefix(5)];
         assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1))), Some(whole.clone()));
         whole.local_prefixes = (0..10).map(prefix).collect();
@@ -447,6 +469,8 @@ mod tests {
             mtu: 1460,
             weight: 1,
             direct: false,
+            encap: Encap::Native,
+            dscp: None,
         };
         let plain = Tunnel {
             id: TunnelId(7),
@@ -472,6 +496,8 @@ mod tests {
             changed(|tunnel| tunnel.paths[0].local = "::105f:ffff:c000:201".parse().unwrap()),
             changed(|tunnel| tunnel.paths[0].link = Some(LinkId(2))),
             changed(|tunnel| tunnel.paths[0].mtu = 1 << 16),
+            changed(|tunnel| tunnel.paths[0].encap = Encap::Udp { local: 4191, remote: 4191 }),
+            changed(|tunnel| tunnel.paths[0].dscp = Some(0)),
         ] {
             let value = prefix_entry(&other, Some(3));
             assert_eq!((decode_prefix_entry(&value), &value[4..]), (plain.id, &[0; 44][..]), "{other:?}");

@@ -15,6 +15,7 @@ pub(crate) mod xdp_ingress;
 use crate::error::{Context as _, Error};
 use crate::tunnel::reassembly::Reassembly;
 use crate::tunnel::udp_encap::UdpEncap;
+use crate::tunnel::udp6_encap::Udp6Encap;
 use crate::tunnel::{Hooks, Tunnels, device, is_indexed_by};
 use abi::{DSMIP_ENDPOINT, LOCAL_ENDPOINTS, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version};
 use attach::{Interface, Program, Programs};
@@ -55,6 +56,8 @@ pub struct Options {
     pub run: PathBuf,
     /// Local addresses of mobility signalling over IPv4 (RFC 5555); empty: none.
     pub dsmip_addresses: VecSet<Ipv6Addr>,
+    /// Local addresses of mobility signalling in UDP over IPv6; empty: none.
+    pub udp6_addresses: VecSet<Ipv6Addr>,
     /// Whether to attach the XDP program too, where drivers support it.
     pub xdp: bool,
     /// Most tunnels. The limit of the first daemon holds until [`Tunnels::clean`].
@@ -121,8 +124,10 @@ impl Bpf {
         if !options.dsmip_addresses.is_empty() {
             device::forward_ipv4(&options.device)?;
         }
-        maps.signalling.retain(|address| options.dsmip_addresses.contains(&Ipv6Addr::from(*address)))?;
-        for address in &options.dsmip_addresses {
+        let signalling: VecSet<Ipv6Addr> =
+            options.dsmip_addresses.iter().chain(&options.udp6_addresses).copied().collect();
+        maps.signalling.retain(|address| signalling.contains(&Ipv6Addr::from(*address)))?;
+        for address in &signalling {
             maps.signalling.put(&address.octets(), &1)?;
         }
         let mut settings = maps.settings()?;
@@ -145,8 +150,10 @@ impl Bpf {
         }
         let over_ipv4 = Some(options.dsmip_addresses.clone()).filter(|over_ipv4| !over_ipv4.is_empty());
         let udp_encap = over_ipv4.map(UdpEncap::open).transpose()?;
+        let over_udp6 = Some(options.udp6_addresses.clone()).filter(|over_udp6| !over_udp6.is_empty());
+        let udp6_encap = over_udp6.map(Udp6Encap::open).transpose()?;
         Ok(Bpf {
-            _reassembly: Reassembly::start(&options.device, device, udp_encap)?,
+            _reassembly: Reassembly::start(&options.device, device, udp_encap, udp6_encap)?,
             last_version: settings.generation << 16,
             // Counted once more until stale entries are removed, so that no length in use is dropped.
             lengths: inherited.map(|side| {
@@ -260,7 +267,9 @@ impl Bpf {
         let over_ipv4 = Ipv4Endpoint::from_ipv6(path.remote).is_some();
         let outer = if path.link.is_none() && deeper > 0 && !over_ipv4 { self.tunnel_to(path.remote) } else { None };
         match outer {
-            Some(outer) => path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).max(MINIMUM_MTU) - OVERHEAD),
+            Some(outer) => {
+                path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).max(MINIMUM_MTU) - OVERHEAD - path.encap.overhead())
+            }
             None => path.mtu,
         }
     }

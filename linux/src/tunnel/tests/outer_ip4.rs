@@ -2,7 +2,7 @@
 
 use super::{CN, CounterChanges, DROP, ECN, HA, Ip, PASS, REDIRECT, TO_NEXT_HOP, TRIES, TestHost, frame, netns_host};
 use crate::tunnel::Tunnels;
-use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
+use roam6_proto::contract::item::{Encap, Tunnel, TunnelId, TunnelPath};
 use roam6_wire::checksum::internet_checksum;
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::{Bid, Ipv4Endpoint};
@@ -32,6 +32,8 @@ fn testbed() -> TestHost {
             mtu: 1472,
             weight: 1,
             direct: false,
+            encap: Encap::Native,
+            dscp: None,
         };
         let mut remote_prefixes = vec![far.parse().unwrap()];
         if port != 0 {
@@ -56,7 +58,7 @@ macro_rules! testbed_or_skip {
 }
 
 /// An IPv4 packet with this checksum of its header.
-fn ip4(from: [u8; 4], to: [u8; 4], (service, protocol): (u8, u8), payload: &[u8]) -> Vec<u8> {
+pub(super) fn ip4(from: [u8; 4], to: [u8; 4], (service, protocol): (u8, u8), payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(payload.len() + 20).unwrap().to_be_bytes();
     let mut packet = vec![0x45, service, length[0], length[1], 0, 0, 0, 0, 64, protocol, 0, 0];
     packet.extend([from, to].concat());
@@ -66,7 +68,7 @@ fn ip4(from: [u8; 4], to: [u8; 4], (service, protocol): (u8, u8), payload: &[u8]
     packet
 }
 
-fn udp(ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+pub(super) fn udp(ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
     let words = [ports.0, ports.1, u16::try_from(payload.len() + 8).unwrap(), 0];
     [&words.map(u16::to_be_bytes).concat(), payload].concat()
 }
@@ -86,7 +88,7 @@ fn frame4(packet: &[u8]) -> Vec<u8> {
 
 impl TestHost {
     /// Verdict, frame and increments, first decided, then from the cache.
-    fn run_twice(&mut self, frame: &[u8]) -> [(u32, Vec<u8>, CounterChanges); 2] {
+    pub(super) fn run_twice(&mut self, frame: &[u8]) -> [(u32, Vec<u8>, CounterChanges); 2] {
         self.tunnels.invalidate_next_hops().unwrap();
         [(); 2].map(|()| {
             let before = self.tunnels.counters();
@@ -98,7 +100,13 @@ impl TestHost {
     }
 
     /// Fails unless a frame has this verdict twice, with this counter and, if given, this frame afterwards.
-    fn expect(&mut self, says: &str, frame: &[u8], (verdict, counter): (u32, Option<&str>), out: Option<&[u8]>) {
+    pub(super) fn expect(
+        &mut self,
+        says: &str,
+        frame: &[u8],
+        (verdict, counter): (u32, Option<&str>),
+        out: Option<&[u8]>,
+    ) {
         let moves: CounterChanges = counter.into_iter().map(|name| (name.to_owned(), 1)).collect();
         let fits = |seen: &[(u32, Vec<u8>, CounterChanges); 2]| seen.iter().all(|seen| seen.2 == moves);
         let seen = (0..TRIES).map(|_| self.run_twice(frame)).find(fits);

@@ -52,6 +52,44 @@ pub struct TunnelPath {
     /// (RFC 5648 §5.6.2). Requires a link and a [`Neighbour`](super::Neighbour) item for `remote`.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub direct: bool,
+    /// What follows the outer IPv6 header. Endpoints over IPv4 say themselves whether it is UDP
+    /// ([`Ipv4Endpoint`](roam6_wire::Ipv4Endpoint)): then this is [`Encap::Native`].
+    #[serde(default, skip_serializing_if = "Encap::is_native")]
+    pub encap: Encap,
+    /// DSCP of outer packets; `None`: that of the inner packet (RFC 2983 §3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
+}
+
+/// What a path over IPv6 has between the outer header and the inner packet.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encap {
+    /// Nothing (RFC 2473). The tunnel MTU is that of the path less 40.
+    #[default]
+    Native,
+    /// UDP without a checksum (RFC 6935, RFC 6936), where nothing else passes. The tunnel MTU is that of the path less 48.
+    /// Packets with the outer header alone are accepted too, packets in UDP from these ports only.
+    Udp {
+        /// The port of `local`.
+        local: u16,
+        /// The port of `remote`, as a NAT may have mapped it.
+        remote: u16,
+    },
+}
+
+impl Encap {
+    /// Whether the inner packet follows the outer header.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        *self == Encap::Native
+    }
+
+    /// Octets of UDP headers.
+    #[must_use]
+    pub fn overhead(&self) -> u32 {
+        if self.is_native() { 0 } else { 8 }
+    }
 }
 
 /// A flow binding of a tunnel.

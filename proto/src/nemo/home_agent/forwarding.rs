@@ -5,7 +5,9 @@ use super::HomeAgent;
 use super::cache::{Binding, Registration};
 use super::types::CareOf;
 use crate::contract::config::nemo::DsmipService;
-use crate::contract::item::{Neighbour, NextHop, ProxyNeighbour, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath};
+use crate::contract::item::{
+    Encap, Neighbour, NextHop, ProxyNeighbour, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath,
+};
 use crate::{Item, LinkId};
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::{HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
@@ -74,6 +76,8 @@ impl HomeAgent {
             mtu: self.path_mtu.mtu_to(care_of.address).saturating_sub(overhead),
             weight,
             direct: false,
+            encap: Encap::Native,
+            dscp: None,
         }
     }
 
@@ -89,6 +93,8 @@ impl HomeAgent {
             mtu,
             weight,
             direct: true,
+            encap: Encap::Native,
+            dscp: None,
         })
     }
 }

@@ -6,7 +6,7 @@ use super::ipv4_uplink::Ipv4Uplink;
 use super::mapping::Mapping;
 use super::registration::{CareOf, DesiredRegistration, RefreshAdvice};
 use super::uplink::Uplink;
-use crate::contract::item::TunnelPath;
+use crate::contract::item::{Encap, TunnelPath};
 use crate::contract::report::NemoReport;
 use crate::nemo::dsmip::{NATKATIMEOUT, NO_KEEPALIVE, encapsulate};
 use crate::{AddressEvent, DropReason, Outbox, Packet, Time, Transmit, Via};
@@ -221,7 +221,17 @@ impl MobileRouter {
         let (local, remote) = (Ipv4Endpoint { port, ..own }, Ipv4Endpoint { address, port });
         let mtu = uplink.mtu().saturating_sub(local.overhead());
         let (link, bid) = (Some(care_of.link), care_of.bid);
-        Some(TunnelPath { bid, local: local.to_ipv6(), remote: remote.to_ipv6(), link, mtu, weight: 0, direct: false })
+        Some(TunnelPath {
+            bid,
+            local: local.to_ipv6(),
+            remote: remote.to_ipv6(),
+            link,
+            mtu,
+            weight: 0,
+            direct: false,
+            encap: Encap::Native,
+            dscp: None,
+        })
     }
 
     /// Sends a signalling packet from `care_of`, in UDP if that is an IPv4 address, whatever the encapsulation of

@@ -7,7 +7,7 @@ use super::uplink::Uplink;
 use crate::contract::config::flow::{FlowRule, FlowSelector};
 use crate::contract::config::nemo::LoadSharing;
 use crate::contract::item::{
-    Address, NextHop, PolicyRule, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow, TunnelId, TunnelPath,
+    Address, Encap, NextHop, PolicyRule, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow, TunnelId, TunnelPath,
 };
 use crate::{Item, LinkId, Plan, Time};
 use roam6_wire::ip6::MINIMUM_MTU;
@@ -149,6 +149,8 @@ impl MobileRouter {
             mtu: uplink.mtu().max(MINIMUM_MTU).saturating_sub(OUTER_HEADER),
             weight,
             direct: false,
+            encap: Encap::Native,
+            dscp: None,
         })
     }
 

@@ -5,7 +5,7 @@ use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration};
 use super::uplink::Uplink;
 use crate::contract::config::nemo::LoadSharing;
-use crate::contract::item::{Neighbour, TunnelPath};
+use crate::contract::item::{Encap, Neighbour, TunnelPath};
 use crate::{Item, LinkId, Time};
 use roam6_wire::{CareOfAddress, LinkAddress};
 
@@ -61,6 +61,8 @@ impl MobileRouter {
             mtu: uplink.mtu(),
             weight,
             direct: true,
+            encap: Encap::Native,
+            dscp: None,
         })
     }
 

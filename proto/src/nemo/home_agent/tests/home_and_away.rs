@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
-use crate::contract::item::{JournalRecord, NextHop, RouteTable, TunnelPath};
+use crate::contract::item::{Encap, JournalRecord, NextHop, RouteTable, TunnelPath};
 use crate::{Clock, Command, Input, Item, Key, LinkEvent, Output, Via};
 use core::time::Duration;
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status, UpdateFlags};
@@ -108,6 +108,8 @@ fn home_and_away_binding_uses_best_path_and_keeps_proxy() {
         mtu: 1500,
         weight: 1,
         direct: true,
+        encap: Encap::Native,
+        dscp: None,
     };
     assert_eq!(tunnel.paths[0], direct);
     assert!(knows_neighbour(&bench));
