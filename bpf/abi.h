@@ -12,7 +12,7 @@
 #define LOCAL_ENDPOINTS 256 /* local tunnel endpoints that a prefix entry can refer to */
 #define DSMIP_ENDPOINT (LOCAL_ENDPOINTS + 1)  /* the index of endpoints of tunnels over IPv4 (RFC 5555) */
 #define SIGNALLING_ADDRESSES 64
-#define ANY_PROTOCOL 0xffff
+#define ANY 0xffff          /* protocol, or DSCP, of a flow rule */
 #define XDP_IFACES 256      /* interfaces with the XDP program */
 
 /* BYPASS is no side of a tunnel: destinations that the host's routes reach better than any tunnel. */
@@ -108,7 +108,8 @@ struct tunnel {
 struct rules_key { __u32 tunnel, version; };
 struct rule {
 	struct addr source, source_mask, destination, destination_mask;
-	__u16 protocol, source_first, source_last, destination_first, destination_last, bid;
+	__u16 protocol, source_first, source_last, destination_first, destination_last, bid, dscp, zero;
+	__u32 ingress;     /* the interface the packet came in by; 0: any, or none */
 };
 struct rules { struct rule rule[RULES]; };
 
@@ -135,7 +136,7 @@ struct flow_entry {
 	struct addr source, destination;
 	struct path path;
 	__u64 resolved;      /* when the next hop was */
-	__u32 hash, ports, protocol;
+	__u32 hash, ports, kind;  /* kind: protocol and DSCP */
 	__u32 link, generation, epoch;
 	__u8 mac[12];        /* destination, source */
 	__u32 ingress;       /* the interface the packet came in by, and FORWARDED; 0: sent by this host */

@@ -151,6 +151,7 @@ static __noinline int encap(packet *p, struct settings *set)
 	if (!ip)
 		return ACT_PASS;
 	parse_flow(p, ip, &flow);
+	flow.ingress = ingress_ifindex(p);
 	if (needs_slow_path(ip, &flow) || !has_stated_length(p, ETH_HLEN, ip))
 		return ACT_PASS;
 	cached = flow_lookup(set, &flow, ingress_ifindex(p));

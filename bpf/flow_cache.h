@@ -42,7 +42,7 @@ static __always_inline struct flow_entry *flow_lookup(const struct settings *set
 	struct flow_entry *entry = flow_entry_of(set, flow);
 
 	if (!entry || entry->hash != flow->hash || entry->epoch != set->epoch || entry->generation != set->generation ||
-	    entry->ingress != ingress || entry->ports != ports_of(flow) || entry->protocol != flow->protocol ||
+	    entry->ingress != ingress || entry->ports != ports_of(flow) || entry->kind != kind_of(flow) ||
 	    !addr_equal(&entry->destination, &flow->destination) || !addr_equal(&entry->source, &flow->source))
 		return 0;
 	return is_fresh(set, entry->resolved, bpf_jiffies64()) ? entry : 0;
@@ -61,7 +61,7 @@ static __always_inline void flow_store(const struct settings *set, const struct 
 	entry->ingress = ingress;
 	entry->hash = flow->hash;
 	entry->ports = ports_of(flow);
-	entry->protocol = flow->protocol;
+	entry->kind = kind_of(flow);
 	entry->path = *path;
 	entry->resolved = hop->resolved;
 	entry->link = hop->link;

@@ -32,8 +32,12 @@
 struct flow {
 	struct addr source, destination;
 	__u32 hash;                  /* the same for all packets of a flow */
-	__u16 source_port, destination_port, echo_id;
-	__u8 protocol, has_ports, icmp_type;  /* icmp_type and echo_id: of ICMPv6 */
+	union {
+		struct { __u16 source_port, destination_port; };
+		__u16 echo_id;       /* of ICMPv6, like icmp_type */
+	};
+	__u32 ingress;               /* the interface it came in by; 0: sent by this host, or out of a tunnel */
+	__u8 protocol, has_ports, icmp_type, dscp;
 } ALIGN_HALF;
 
 static __always_inline void *packet_begin(packet *p) { return (void *)(long)p->data; }
@@ -146,6 +150,12 @@ static __always_inline __u32 ports_of(const struct flow *flow)
 	return flow->has_ports ? (__u32)flow->source_port << 16 | flow->destination_port : 0;
 }
 
+/* What distinguishes flows between the same addresses and ports. */
+static __always_inline __u32 kind_of(const struct flow *flow)
+{
+	return flow->protocol | (__u32)flow->dscp << 8;
+}
+
 static __always_inline void parse_ports(struct flow *flow, const __u16 *upper, __u32 *entropy)
 {
 	flow->has_ports = 1;
@@ -169,7 +179,9 @@ static __always_inline void parse_flow(packet *p, const struct ipv6hdr *ip, stru
 	flow->source = read_addr(&ip->saddr);
 	flow->destination = read_addr(&ip->daddr);
 	flow->protocol = ip->nexthdr;
+	flow->dscp = bpf_ntohl(*(const __be32 *)ip) >> 22 & 0x3f;
 	flow->has_ports = flow->icmp_type = 0;
+	flow->ingress = 0;
 	if ((void *)(upper + 4) <= packet_end(p)) {
 		if (flow->protocol == TCP || flow->protocol == UDP) {
 			parse_ports(flow, upper, &entropy);
@@ -190,7 +202,9 @@ static __always_inline void parse_flow4(packet *p, const struct iphdr *ip, struc
 	flow->source = v4_mapped(ip->saddr);
 	flow->destination = v4_mapped(ip->daddr);
 	flow->protocol = ip->protocol;
+	flow->dscp = ip->tos >> 2;
 	flow->has_ports = flow->icmp_type = 0;
+	flow->ingress = 0;
 	if ((void *)(upper + 4) <= packet_end(p) && ip->ihl == 5 && !(ip->frag_off & bpf_htons(0x3fff)) &&
 	    (flow->protocol == TCP || flow->protocol == UDP))
 		parse_ports(flow, upper, &entropy);

@@ -32,7 +32,8 @@ static __always_inline __u32 path_of_probe(const struct tunnel *tunnel, const st
 
 static __always_inline int rule_matches(const struct rule *rule, const struct flow *flow)
 {
-	if (rule->protocol != ANY_PROTOCOL && rule->protocol != flow->protocol)
+	if ((rule->protocol != ANY && rule->protocol != flow->protocol) || (rule->dscp != ANY && rule->dscp != flow->dscp) ||
+	    (rule->ingress && rule->ingress != flow->ingress))
 		return 0;
 	if (!addr_in(&flow->source, &rule->source, &rule->source_mask) ||
 	    !addr_in(&flow->destination, &rule->destination, &rule->destination_mask))

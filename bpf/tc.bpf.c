@@ -207,6 +207,7 @@ static __always_inline int read_inner(packet *p, struct inner *inner)
 		link_scope = is_link_scope(&inner->flow.source) || is_link_scope(&inner->flow.destination);
 		inner->wire_length = wire_length(p, 0);
 	}
+	inner->flow.ingress = p->ingress_ifindex;
 	return link_scope ? drop(COUNT_DROPPED_SCOPE) : OURS;
 }
 

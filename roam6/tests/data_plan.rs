@@ -5,12 +5,11 @@
 
 mod testbed;
 
-use std::fs;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::capture::{Capture, Dissected};
-use testbed::{ROUTER, Running, Testbed, wait_or_report};
+use testbed::{ROUTER, Testbed, wait_or_report};
 
 const OTHER_UPLINK: &str = "[[mobile_router.uplink]]\ninterface = \"up1\"\n";
 const INGRESS: &str = "[[mobile_router.ingress]]\ninterface = \"in0\"\nprefix = \"2001:db8:100::/64\"\n";
@@ -22,21 +21,6 @@ impl Testbed {
     fn configure(&self, cap: &str) -> std::path::PathBuf {
         let plan = format!("[[mobile_router.uplink]]\ninterface = \"up0\"\ncap = \"{cap}\"\nbeyond = \"never\"\n");
         self.write_config("mr", &format!("{ROUTER}{plan}{OTHER_UPLINK}{INGRESS}"))
-    }
-
-    /// A second visited network, 2001:db8:4::/64, and its advertiser.
-    fn add_other_network(&self) -> Running {
-        self.agent.shell(&format!(
-            "ip link add visit1 type veth peer name up1 netns {} && ip link set visit1 up && \
-             ip address add 2001:db8:4::1/64 dev visit1 nodad",
-            self.router.number()
-        ));
-        self.router.shell("ip link set up1 up");
-        let (conf, pid) = (self.file("radvd-other.conf"), self.file("radvd-other.pid"));
-        let text = "interface visit1 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; \
-                    prefix 2001:db8:4::/64 { }; };\n";
-        fs::write(&conf, text).unwrap();
-        self.agent.start(&["radvd", "-n", "-C", conf.to_str().unwrap(), "-p", pid.to_str().unwrap()])
     }
 
     fn await_links(&self, text: &str) {

@@ -5,7 +5,7 @@
 use crate::experiments::prelude::*;
 use crate::load::chain_bench::ChainBench;
 use crate::load::packet_generator::{self, Burst};
-use crate::topology::chain::Forwarding;
+use crate::topology::chain::{FIRST_MARKED_FLOW, Forwarding};
 use std::collections::BTreeMap;
 
 const FLOWS: [u16; 3] = [1, 8, 64];
@@ -23,13 +23,26 @@ enum Choice {
     Plain,
     /// By a rule that sends all flows to one uplink: the cost of the selection.
     Ruled,
+    /// The same by the last rules of all: by DSCP, and upwards by the ingress interface.
+    Marked,
     /// By weights: consecutive packets also leave by two interfaces.
     Weighted,
 }
 
-const CHOICES: [Choice; 3] = [Choice::Plain, Choice::Ruled, Choice::Weighted];
+const CHOICES: [Choice; 4] = [Choice::Plain, Choice::Ruled, Choice::Marked, Choice::Weighted];
 /// The rule of the testbed matches flows below this number.
 const RULE_FLOWS: u16 = 64;
+
+impl Choice {
+    /// The number of the first flow.
+    fn first_flow(self) -> u16 {
+        match self {
+            Choice::Plain | Choice::Ruled => 0,
+            Choice::Weighted => RULE_FLOWS,
+            Choice::Marked => FIRST_MARKED_FLOW,
+        }
+    }
+}
 
 /// Bursts of all rounds by selection, number of flows, and direction (upward).
 type Bursts = BTreeMap<(Choice, u16, bool), Vec<Burst>>;
@@ -45,13 +58,14 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         for flows in (0..FLOWS.len()).filter_map(|place| FLOWS.get((place + at) % FLOWS.len())) {
             for (choice, upward) in CHOICES.into_iter().flat_map(|choice| [(choice, false), (choice, true)]) {
                 let kind = if choice == Choice::Plain { Forwarding::Plain } else { Forwarding::FlowBinding };
-                let first = if choice == Choice::Weighted { RULE_FLOWS } else { 0 };
+                let first = choice.first_flow();
                 // Towards the mobile router the home agent selects the path; these are its counters.
-                let before = (choice == Choice::Weighted && !upward).then(|| sent_by_path(&bench)).transpose()?;
+                let counted = kind == Forwarding::FlowBinding && !upward;
+                let before = counted.then(|| sent_by_path(&bench)).transpose()?;
                 let burst = bench.send_burst((kind, upward), PACKET, first..first + flows, (WARM_UP, frames))?;
                 bursts.entry((choice, *flows, upward)).or_default().push(burst);
                 if let Some(before) = before {
-                    shares.insert(*flows, share(before, sent_by_path(&bench)?));
+                    shares.insert((choice, *flows), share(before, sent_by_path(&bench)?));
                 }
             }
         }
@@ -60,7 +74,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-fn summarise(run: &mut Run, bursts: &Bursts, shares: &BTreeMap<u16, f64>) {
+fn summarise(run: &mut Run, bursts: &Bursts, shares: &BTreeMap<(Choice, u16), f64>) {
     let rates = |(choice, flows), upward| -> Vec<f64> {
         bursts.get(&(choice, flows, upward)).into_iter().flatten().map(Burst::kpps).collect()
     };
@@ -76,12 +90,17 @@ fn summarise(run: &mut Run, bursts: &Bursts, shares: &BTreeMap<u16, f64>) {
             }
         }
     }
-    for (flows, share) in shares {
+    for ((_, flows), share) in shares.iter().filter(|((choice, _), _)| *choice == Choice::Weighted) {
         run.summarise(&format!("second_uplink_share_{flows}"), round(*share));
     }
-    // Many flows use both uplinks; a single flow uses one of them.
-    if !shares.get(&64).is_some_and(|share| (0.1..=0.9).contains(share)) {
+    // Many flows use both uplinks; a single flow uses one of them, and those with a rule the uplink of the rule.
+    if !shares.get(&(Choice::Weighted, 64)).is_some_and(|share| (0.1..=0.9).contains(share)) {
         run.faults.push(format!("64 flows are not distributed: share of the second uplink {shares:?}"));
+    }
+    for ((choice, flows), share) in shares.iter().filter(|((choice, _), _)| *choice != Choice::Weighted) {
+        if *share < 0.99 {
+            run.faults.push(format!("{choice:?}: {flows} flows leave their uplink: share {share}"));
+        }
     }
     for ((choice, flows, upward), bursts) in bursts {
         let by = format!("{choice:?}").to_lowercase();

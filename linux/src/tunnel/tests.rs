@@ -10,6 +10,7 @@ macro_rules! testbed_or_skip {
 }
 
 mod fixture;
+mod flows;
 mod ip4;
 mod lookup;
 mod outer_ip4;

@@ -57,6 +57,7 @@ fn flow_rule_overrides_weights_and_falls_through_without_its_path() {
             destination_ports: Some((4000, 5000)),
             ..FlowSelector::default()
         },
+        ingress: None,
         bid: Bid(bid),
     };
     for (flows, second) in

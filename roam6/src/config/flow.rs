@@ -1,34 +1,36 @@
-//! The `[[mobile_router.flow]]` tables: flows with an uplink of their own (RFC 6089).
+//! The `[[mobile_router.flow]]` tables: flows with an uplink of their own (RFC 6089), and DSCP as people write them.
 
 use super::spanned::Spanned;
-use crate::config::check;
 use crate::config::source::Diagnostics;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::flow::{FlowRule, FlowSelector};
-use roam6_proto::contract::config::nemo::{LoadSharing, UplinkConfig};
+use roam6_proto::contract::config::nemo::{IngressConfig, LoadSharing, UplinkConfig};
 use roam6_wire::ip6::protocol;
 use roam6_wire::{Bid, Prefix};
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::fmt;
 
-/// Most flow rules of one mobile router.
-const MAX_FLOWS: usize = 64;
+/// Most flow rules of one mobile router: the BPF programs, and home agents, have room for no more.
+const MAX_FLOWS: usize = 16;
 
 /// One flow, as written; a key that is left out matches all packets.
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 pub(crate) struct Flow {
     uplink: Spanned<String>,
     id: Option<Spanned<u16>>,
+    from: Option<Spanned<String>>,
     correspondent: Option<Prefix>,
     inside: Option<Prefix>,
     protocol: Option<Protocol>,
     correspondent_ports: Option<Ports>,
     inside_ports: Option<Ports>,
+    dscp: Option<Dscp>,
 }
 
 /// Checks the flows and makes rules of them; the order in the file is their priority.
 pub(crate) fn validate(
     flows: Vec<Spanned<Flow>>,
-    uplinks: &[UplinkConfig],
+    (uplinks, ingress): (&[UplinkConfig], &[IngressConfig]),
     sharing: LoadSharing,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Vec<FlowRule> {
@@ -48,9 +50,16 @@ pub(crate) fn validate(
             let hint = "give every flow an id of its own, or none";
             diagnostics.report(place, format!("flow id {id} is used twice"), hint);
         }
-        check::ipv6_prefixes(flow.correspondent.iter().chain(&flow.inside), flow.span(), diagnostics);
+        check_family(flow, diagnostics);
+        check_ingress(flow, ingress, diagnostics);
         let bid = uplink_bid(&flow.uplink, uplinks, diagnostics);
-        rules.extend(bid.map(|bid| FlowRule { id, priority: position, selector: to_selector(flow), bid }));
+        rules.extend(bid.map(|bid| FlowRule {
+            id,
+            priority: position,
+            selector: to_selector(flow),
+            ingress: flow.from.as_ref().map(|from| String::clone(from)),
+            bid,
+        }));
     }
     rules
 }
@@ -64,6 +73,33 @@ fn uplink_bid(name: &Spanned<String>, uplinks: &[UplinkConfig], diagnostics: &mu
     })
 }
 
+/// A selector is of one family (RFC 6088 §3).
+fn check_family(flow: &Spanned<Flow>, diagnostics: &mut Diagnostics<'_>) {
+    if let (Some(correspondent), Some(inside)) = (flow.correspondent, flow.inside)
+        && correspondent.is_ipv4() != inside.is_ipv4()
+    {
+        let what = format!("correspondent {correspondent} and inside {inside} are of different families");
+        diagnostics.report(flow.span(), what, "write both for IPv6, or both for IPv4");
+    }
+}
+
+/// The home agent knows no ingress interface; it gets the prefix of the interface, which is one of IPv6.
+fn check_ingress(flow: &Spanned<Flow>, ingress: &[IngressConfig], diagnostics: &mut Diagnostics<'_>) {
+    let Some(from) = &flow.from else { return };
+    if ingress.iter().all(|known| known.interface != **from) {
+        let known: Vec<&str> = ingress.iter().map(|known| known.interface.as_str()).collect();
+        let hint = match known.is_empty() {
+            true => "add a [[mobile_router.ingress]] table for it".to_owned(),
+            false => format!("name one of: {}", known.join(", ")),
+        };
+        diagnostics.report(from.span(), format!("no ingress interface {}", **from), &hint);
+    }
+    if flow.inside.is_none() && flow.correspondent.is_some_and(Prefix::is_ipv4) {
+        let hint = "add inside = \"10.0.1.0/24\", the IPv4 prefix behind the interface";
+        diagnostics.report(from.span(), "the home agent cannot tell IPv4 packets to this interface from others", hint);
+    }
+}
+
 fn to_selector(flow: &Flow) -> FlowSelector {
     FlowSelector {
         source: flow.correspondent,
@@ -71,10 +107,66 @@ fn to_selector(flow: &Flow) -> FlowSelector {
         protocol: flow.protocol.as_ref().map(|protocol| protocol.0),
         source_ports: flow.correspondent_ports.as_ref().map(|ports| ports.0),
         destination_ports: flow.inside_ports.as_ref().map(|ports| ports.0),
+        dscp: flow.dscp.map(|dscp| dscp.0),
     }
 }
 
-/// `"tcp"`, `"udp"`, `"icmp6"`, `"sctp"`, or a number as text.
+/// A differentiated services code point: a name of RFC 2474, RFC 2597, RFC 3246, RFC 5865 or RFC 8622, or a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dscp(pub(crate) u8);
+
+impl Dscp {
+    /// The highest number.
+    const MAX: u8 = 63;
+
+    fn of_number(number: impl TryInto<u8>) -> Option<Dscp> {
+        number.try_into().ok().filter(|number| *number <= Dscp::MAX).map(Dscp)
+    }
+
+    fn parse(text: &str) -> Option<Dscp> {
+        let digits = |name: &str| text.strip_prefix(name)?.chars().map(|letter| letter.to_digit(10)).collect();
+        let (class_selector, assured): (Option<Vec<u32>>, Option<Vec<u32>>) = (digits("cs"), digits("af"));
+        match (text, class_selector.as_deref(), assured.as_deref()) {
+            ("df", ..) => Some(Dscp(0)),
+            ("le", ..) => Some(Dscp(1)),
+            ("va", ..) => Some(Dscp(44)),
+            ("ef", ..) => Some(Dscp(46)),
+            (_, Some([class @ 0..=7]), _) => Dscp::of_number(class << 3),
+            (_, _, Some([class @ 1..=4, precedence @ 1..=3])) => Dscp::of_number(class << 3 | precedence << 1),
+            _ => Dscp::of_number(text.parse::<u8>().ok()?),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Dscp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Dscp, D::Error> {
+        deserializer.deserialize_any(DscpVisitor)
+    }
+}
+
+struct DscpVisitor;
+
+impl Visitor<'_> for DscpVisitor {
+    type Value = Dscp;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a DSCP: \"ef\", \"af41\", \"cs5\", or 0 to 63")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Dscp, E> {
+        Dscp::of_number(number).ok_or_else(not_a_dscp)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Dscp, E> {
+        Dscp::parse(text).ok_or_else(not_a_dscp)
+    }
+}
+
+fn not_a_dscp<E: Error>() -> E {
+    E::custom("not a DSCP; write a name, as \"ef\", \"af41\" or \"cs5\", or a number from 0 to 63")
+}
+
+/// `"tcp"`, `"udp"`, `"icmp"`, `"icmp6"`, `"sctp"`, or a number as text.
 struct Protocol(u8);
 
 impl<'de> Deserialize<'de> for Protocol {
@@ -83,11 +175,14 @@ impl<'de> Deserialize<'de> for Protocol {
         let number = match text.as_str() {
             "tcp" => Some(protocol::TCP),
             "udp" => Some(protocol::UDP),
+            "icmp" => Some(1),
             "icmp6" => Some(protocol::ICMPV6),
             "sctp" => Some(132),
             other => other.parse().ok(),
         };
-        number.map(Protocol).ok_or_else(|| D::Error::custom("not a protocol; write tcp, udp, icmp6, sctp or a number"))
+        number
+            .map(Protocol)
+            .ok_or_else(|| D::Error::custom("not a protocol; write tcp, udp, icmp, icmp6, sctp or a number"))
     }
 }
 
@@ -101,5 +196,35 @@ impl<'de> Deserialize<'de> for Ports {
         let ports = first.trim().parse().ok().zip(last.trim().parse().ok());
         let ports = ports.filter(|(first, last): &(u16, u16)| first <= last);
         ports.map(Ports).ok_or_else(|| D::Error::custom("not a range of ports; write \"443\" or \"5000-5999\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dscp_by_name_and_number() {
+        let known = [
+            ("ef", 46),
+            ("va", 44),
+            ("le", 1),
+            ("df", 0),
+            ("cs0", 0),
+            ("cs7", 56),
+            ("af11", 10),
+            ("af43", 38),
+            ("46", 46),
+            ("63", 63),
+        ];
+        for (text, number) in known {
+            assert_eq!(Dscp::parse(text), Some(Dscp(number)), "{text}");
+        }
+        for text in ["", "EF", "cs", "cs8", "cs11", "af", "af1", "af14", "af51", "af111", "64", "-1", "4.6", "0x2e"] {
+            assert_eq!(Dscp::parse(text), None, "{text}");
+        }
+        for number in [-1, 64, 256, i64::MAX] {
+            assert_eq!(Dscp::of_number(number), None, "{number}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::data_plan::{DataPlanKeys, HumanOctets};
 use crate::config::duration::HumanDuration;
-use crate::config::flow::{self, Flow};
+use crate::config::flow::{self, Dscp, Flow};
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{AuthMethod, KeySettings};
 use crate::config::source::Diagnostics;
@@ -74,6 +74,7 @@ struct UplinkTable {
     period_start: Option<Spanned<u8>>,
     beyond: Option<Spanned<BeyondCap>>,
     probe: Option<Spanned<ProbeTable>>,
+    dscp: Option<Dscp>,
 }
 
 #[derive(Deserialize)]
@@ -124,7 +125,7 @@ pub(crate) fn validate(section: Spanned<Section>, diagnostics: &mut Diagnostics<
         }
     }
     let ingress = ingress(&section, diagnostics);
-    let flows = flow::validate(section.flow, &uplinks, sharing, diagnostics);
+    let flows = flow::validate(section.flow, (&uplinks, &ingress), sharing, diagnostics);
     let care_of_prefixes = care_of_prefixes(section.care_of_prefixes, &uplinks, &ingress, diagnostics);
     let keying =
         KeySettings { auth: section.auth, key_file: section.key_file, ipsec: section.ipsec, ..KeySettings::default() };
@@ -243,6 +244,7 @@ fn uplinks(
             max_loss: Some(diagnostics.number(&table.max_loss, "max_loss", 1..=100).unwrap_or(20)),
             metered: table.metered,
             plan: Some(data_plan(table).validate(diagnostics)),
+            dscp: table.dscp.map(|dscp| dscp.0),
         });
     }
     diagnostics.limit(&section.uplink, MAX_LIST, "uplinks", "list fewer");

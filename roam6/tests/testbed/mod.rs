@@ -214,6 +214,21 @@ impl Testbed {
         self.agent.start(&["radvd", "-n", "-C", conf.to_str().unwrap(), "-p", pid.to_str().unwrap()])
     }
 
+    /// A second visited network, 2001:db8:4::/64, and its advertiser.
+    pub fn add_other_network(&self) -> Running {
+        self.agent.shell(&format!(
+            "ip link add visit1 type veth peer name up1 netns {} && ip link set visit1 up && \
+             ip address add 2001:db8:4::1/64 dev visit1 nodad",
+            self.router.number()
+        ));
+        self.router.shell("ip link set up1 up");
+        let (conf, pid) = (self.file("radvd-other.conf"), self.file("radvd-other.pid"));
+        let text = "interface visit1 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; \
+                    prefix 2001:db8:4::/64 { }; };\n";
+        fs::write(&conf, text).unwrap();
+        self.agent.start(&["radvd", "-n", "-C", conf.to_str().unwrap(), "-p", pid.to_str().unwrap()])
+    }
+
     pub fn start_agent(&self) -> Running {
         self.start_agent_with("auto")
     }

@@ -271,19 +271,18 @@ impl World {
             NextHop::Tunnel(_) | NextHop::Unreachable | NextHop::Blackhole => egress.is_none(),
         };
         let name = |link| self.host(host).interfaces.get(&link).map_or("tunnels", |interface| interface.name.as_str());
-        let arrived = arrived.map(name);
-        match self.host(host).kernel.route(&header, arrived, usable) {
+        match self.host(host).kernel.route(&header, arrived.map(name), usable) {
             Some(NextHop::OnLink(link)) => self.send_to_next_hop((host, link), header.destination, packet),
             Some(NextHop::Gateway { link, router }) => self.send_to_next_hop((host, link), router, packet),
-            Some(NextHop::Tunnel(id)) => self.tunnel(host, id, &packet),
+            Some(NextHop::Tunnel(id)) => self.tunnel((host, arrived), id, &packet),
             Some(NextHop::Unreachable) => self.count_loss(host, "unreachable"),
             Some(NextHop::Blackhole) => self.count_loss(host, "discarded"),
             None => self.count_loss(host, "no route"),
         }
     }
 
-    fn tunnel(&mut self, host: HostId, id: TunnelId, inner: &[u8]) {
-        let Some(path) = self.host(host).kernel.path(id, inner) else {
+    fn tunnel(&mut self, (host, arrived): (HostId, Option<LinkId>), id: TunnelId, inner: &[u8]) {
+        let Some(path) = self.host(host).kernel.path(id, inner, arrived) else {
             return self.count_loss(host, "no path in tunnel");
         };
         let (link, remote, direct) = (path.link, path.remote, path.direct);

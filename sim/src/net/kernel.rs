@@ -6,7 +6,7 @@ use crate::net::datagram::{ICMPV6, UDP};
 use crate::net::shim_datapath::ShimDatapath;
 use crate::net::{Header, datagram, items};
 use roam6_proto::contract::config::flow::FlowSelector;
-use roam6_proto::contract::item::{NextHop, PolicyRule, Route, RouteTable, Tunnel, TunnelId, TunnelPath};
+use roam6_proto::contract::item::{NextHop, PolicyRule, Route, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath};
 use roam6_proto::{Item, Key, LinkId, Plan};
 use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,16 +162,18 @@ impl Kernel {
         self.tunnels.values()
     }
 
-    /// The path of `inner` through a tunnel; `None` if the tunnel does not admit it.
-    pub fn path(&self, id: TunnelId, inner: &[u8]) -> Option<&TunnelPath> {
+    /// The path of `inner`, which arrived by this interface if it is not this host's, through a tunnel; `None` if the
+    /// tunnel does not admit it.
+    pub fn path(&self, id: TunnelId, inner: &[u8], arrived: Option<LinkId>) -> Option<&TunnelPath> {
         let tunnel = self.tunnels.get(&id)?;
         let header = Header::parse(inner)?;
         if !within(&tunnel.local_prefixes, header.source) || !within(&tunnel.remote_prefixes, header.destination) {
             return None;
         }
         let of_flow = |bid| tunnel.paths.iter().find(|path| path.bid == bid);
-        let bound =
-            || tunnel.flows.iter().filter(|flow| selects(&flow.selector, inner)).find_map(|flow| of_flow(flow.bid));
+        let entered = |ingress: Option<LinkId>| ingress.is_none() || ingress == arrived;
+        let matching = |flow: &&TunnelFlow| entered(flow.ingress) && selects(&flow.selector, inner);
+        let bound = || tunnel.flows.iter().filter(matching).find_map(|flow| of_flow(flow.bid));
         probed_path(&tunnel.paths, &header, inner)
             .or_else(bound)
             .or_else(|| weighted_path(&tunnel.paths, flow_hash(inner)))
@@ -322,6 +324,7 @@ fn selects(selector: &FlowSelector, packet: &[u8]) -> bool {
         return false;
     };
     let (source_port, destination_port) = ports(packet);
+    let class = packet.first_chunk().map_or(0, |[first, second]| first << 4 | second >> 4);
     let in_prefix = |prefix: Option<Prefix>, address| prefix.is_none_or(|prefix| prefix.contains(address));
     let in_ports = |range: Option<(u16, u16)>, port| range.is_none_or(|(first, last)| (first..=last).contains(&port));
     in_prefix(selector.source, header.source)
@@ -329,6 +332,7 @@ fn selects(selector: &FlowSelector, packet: &[u8]) -> bool {
         && selector.protocol.is_none_or(|wanted| wanted == protocol)
         && in_ports(selector.source_ports, source_port)
         && in_ports(selector.destination_ports, destination_port)
+        && selector.dscp.is_none_or(|dscp| dscp == class >> 2)
 }
 
 #[cfg(test)]
@@ -428,8 +432,8 @@ mod tests {
             Decapsulated::Foreign
         );
         let answer = datagram::build(header("2001:db8:c::1", "2001:db8:8::2"), b"x");
-        assert_eq!(kernel.path(TunnelId(1), &answer), Some(&path));
-        assert_eq!(kernel.path(TunnelId(1), &good), None);
+        assert_eq!(kernel.path(TunnelId(1), &answer, None), Some(&path));
+        assert_eq!(kernel.path(TunnelId(1), &good, None), None);
     }
 
     #[test]
@@ -458,8 +462,12 @@ mod tests {
             let header = Header { next: ICMPV6, ..header(source, "2001:db8::10") };
             datagram::icmp6(header, &Message::EchoReply(Echo { identifier, sequence: 0, data: Vec::new() }))
         };
-        assert_eq!(kernel.path(TunnelId(1), &reply("2001:db8::1", 2)), paths.get(1));
-        assert_eq!(kernel.path(TunnelId(1), &reply("2001:db8::1", 3)), paths.first());
-        assert_eq!(kernel.path(TunnelId(1), &reply("2001:db8:c::1", 2)), paths.first(), "not of the tunnel's end");
+        assert_eq!(kernel.path(TunnelId(1), &reply("2001:db8::1", 2), None), paths.get(1));
+        assert_eq!(kernel.path(TunnelId(1), &reply("2001:db8::1", 3), None), paths.first());
+        assert_eq!(
+            kernel.path(TunnelId(1), &reply("2001:db8:c::1", 2), None),
+            paths.first(),
+            "not of the tunnel's end"
+        );
     }
 }

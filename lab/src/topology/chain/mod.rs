@@ -189,13 +189,19 @@ impl Chain {
     }
 }
 
+/// Flows from this number on have the DSCP of [`MARK`].
+pub(crate) const FIRST_MARKED_FLOW: u16 = 1000;
+/// Expedited forwarding (RFC 3246).
+const MARK: u8 = 46;
+
 /// A UDP packet of `octets` from source to sink or back, of one of many flows.
 pub(crate) fn udp_packet(octets: usize, upward: bool, flow: u16) -> Vec<u8> {
     let (from, to) = if upward { (SINK, SOURCE) } else { (SOURCE, SINK) };
     let payload = vec![0; octets.saturating_sub(ip6::HEADER_LENGTH + roam6_wire::udp::HEADER_LENGTH)];
     let (source, destination) = if upward { (9, 10_000 + flow) } else { (10_000 + flow, 9) };
     let udp = Udp { source, destination, payload: &payload }.emit(from, to);
-    ip6::emit(&Header::new(from, to), protocol::UDP, &udp)
+    let class = if flow < FIRST_MARKED_FLOW { 0 } else { MARK << 2 };
+    ip6::emit(&Header { traffic_class: class, ..Header::new(from, to) }, protocol::UDP, &udp)
 }
 
 /// The packet with the outer header of the tunnel.

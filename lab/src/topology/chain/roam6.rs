@@ -10,7 +10,9 @@ use std::fs;
 
 /// Configuration of flow bindings and weights for the mobile router with two uplinks.
 const FLOW_CONFIG: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nuplink = \"up1\"\nprotocol = \"udp\"\n\
-    correspondent_ports = \"10000-10063\"\n\n[[mobile_router.flow]]\nuplink = \"up0\"\nprotocol = \"tcp\"\n";
+    correspondent_ports = \"10000-10063\"\n\n[[mobile_router.flow]]\nuplink = \"up0\"\nprotocol = \"tcp\"\n\n\
+    [[mobile_router.flow]]\nuplink = \"up0\"\ninside = \"10.0.0.0/8\"\n\n\
+    [[mobile_router.flow]]\nuplink = \"up1\"\nfrom = \"in0\"\ndscp = \"ef\"\n";
 
 /// The agent's IPv4 address on its link to the router, and the router's.
 const AGENT4: &str = "203.0.113.1";

@@ -11,7 +11,7 @@ use std::net::Ipv6Addr;
 
 /// The version of the layouts below. Maps of another version are never read: they are pinned in a directory of another
 /// name.
-pub(crate) const LAYOUT: u32 = 14;
+pub(crate) const LAYOUT: u32 = 15;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -61,7 +61,7 @@ const INLINE_PREFIXES_AT: usize = PATHS_AT + PATHS * PATH_SLOT_SIZE;
 const INLINE_PREFIX_SIZE: usize = 32;
 const PREFIX_LENGTH_SIZE: usize = 52;
 const NO_LENGTH: u32 = 255;
-const ANY_PROTOCOL: u16 = 0xffff;
+const ANY: u16 = 0xffff;
 // How packets leave by a path: with an outer IPv6 header, as they are, with an outer IPv4 header, in UDP over IPv4 or over
 // IPv6.
 const PATH_ENCAPSULATED: u8 = 0;
@@ -80,7 +80,7 @@ pub(crate) type PrefixKey = [u8; 20];
 pub(crate) type PrefixEntryValue = [u8; 48];
 pub(crate) type TunnelValue = [u8; INLINE_PREFIXES_AT + INLINE_PREFIXES * INLINE_PREFIX_SIZE];
 pub(crate) type RulesKey = [u8; 8];
-pub(crate) type RulesValue = [u8; RULES * 76];
+pub(crate) type RulesValue = [u8; RULES * 84];
 pub(crate) type EndpointKey = [u8; 16];
 pub(crate) type XdpInterfaceValue = [u8; 12];
 
@@ -326,9 +326,11 @@ pub(crate) fn encode_rules(flows: &[TunnelFlow]) -> RulesValue {
             put_prefix(out, selector.destination.unwrap_or(Prefix::ALL));
             let (source_first, source_last) = selector.source_ports.unwrap_or((0, u16::MAX));
             let (destination_first, destination_last) = selector.destination_ports.unwrap_or((0, u16::MAX));
-            let protocol = selector.protocol.map_or(ANY_PROTOCOL, u16::from);
-            let words = [protocol, source_first, source_last, destination_first, destination_last, flow.bid.0];
+            let [protocol, dscp] = [selector.protocol, selector.dscp].map(|value| value.map_or(ANY, u16::from));
+            let bid = flow.bid.0;
+            let words = [protocol, source_first, source_last, destination_first, destination_last, bid, dscp, 0];
             out.extend(words.into_iter().flat_map(u16::to_ne_bytes));
+            out.extend(flow.ingress.map_or(0, |link| link.0).to_ne_bytes());
         }
     })
 }

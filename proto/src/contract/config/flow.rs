@@ -1,4 +1,4 @@
-//! Flow bindings and their traffic selectors: the five-tuple subset of RFC 6088 and RFC 6089.
+//! Flow bindings and their traffic selectors: the subset of RFC 6088 and RFC 6089 with five-tuples and DSCP.
 
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,15 @@ pub struct FlowRule {
     pub priority: u16,
     /// The packets of the flow.
     pub selector: FlowSelector,
+    /// Ingress interface by which packets of the flow enter; `None` for any. It is not sent to the home agent, which is
+    /// asked for the prefix of the interface instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress: Option<String>,
     /// Binding identifier of the path.
     pub bid: Bid,
 }
 
-/// A traffic selector (RFC 6088 §3.2), as seen from the correspondent: the source is the correspondent, the destination is
+/// A traffic selector (RFC 6088 §3.1, §3.2), as seen from the correspondent: the source is the correspondent, the destination is
 /// in the mobile network.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -32,4 +36,7 @@ pub struct FlowSelector {
     pub source_ports: Option<(u16, u16)>,
     /// Ports in the mobile network, first and last; `None` for any.
     pub destination_ports: Option<(u16, u16)>,
+    /// Differentiated services code point, 0 to 63 (RFC 2474 §3); `None` for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
 }

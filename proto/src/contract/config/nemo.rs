@@ -315,6 +315,9 @@ pub struct UplinkConfig {
     /// Count of its traffic, with or without a cap; `None`: not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<DataPlan>,
+    /// Differentiated services code point of outer headers, 0 to 63; `None`: that of the inner packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
 }
 
 /// A data plan: the traffic of an uplink in a period, both directions together.
@@ -376,6 +379,7 @@ impl Default for UplinkConfig {
             probe: None,
             metered: false,
             plan: None,
+            dscp: None,
         }
     }
 }

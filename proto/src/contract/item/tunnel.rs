@@ -98,6 +98,9 @@ pub struct TunnelFlow {
     /// The packets, in the direction of encapsulation: their source is in the mobile network if `near` is the mobile
     /// network, and the correspondent if `far` is.
     pub selector: FlowSelector,
+    /// The interface by which the packets enter; `None` for any, and for packets of this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress: Option<LinkId>,
     /// The path, by binding identifier; if the tunnel has no such path, the next rule applies.
     pub bid: Bid,
 }

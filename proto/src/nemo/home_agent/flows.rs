@@ -1,5 +1,5 @@
 //! Flow bindings: applies the Flow Identification and Flow Summary options of an update. RFC 6089 §5.3; selectors of
-//! RFC 6088 as far as they are five-tuples.
+//! RFC 6088 as far as they are five-tuples, with a DSCP.
 
 use crate::contract::config::flow::{FlowRule, FlowSelector};
 use roam6_wire::mobility::{self, FieldRange, FlowIdentification, TrafficSelector};
@@ -82,18 +82,20 @@ fn parse_rule(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid])
         // Packets are not duplicated over several paths.
         (_, _) => return Err(FlowIdentification::REJECTED),
     };
-    Ok(FlowRule { id: option.fid.0, priority: option.priority, selector, bid })
+    Ok(FlowRule { id: option.fid.0, priority: option.priority, selector, ingress: None, bid })
 }
 
-/// The selector as a five-tuple; `None` if it needs more fields.
+/// The selector as a five-tuple with a DSCP; `None` if it needs more fields.
 fn five_tuple<A>(selector: &mobility::Selector<A>, wide: impl Fn(A) -> Ipv6Addr) -> Option<FlowSelector>
 where
     A: Copy,
 {
-    if selector.spi.is_some() || selector.flow_label.is_some() || selector.traffic_class.is_some() {
+    if selector.spi.is_some() || selector.flow_label.is_some() {
         return None;
     }
     let prefix = |span: FieldRange<A>| prefix_of_range(wide(span.first), wide(span.last));
+    // The ECN field does not count (RFC 6088 §3.1).
+    let dscp = |span: FieldRange<u8>| (span.first >> 2 == span.last >> 2).then_some(span.first >> 2);
     let ports = |span: FieldRange<u16>| (span.first <= span.last).then_some((span.first, span.last));
     Some(FlowSelector {
         source: convert_field(selector.source, prefix)?,
@@ -101,6 +103,7 @@ where
         protocol: convert_field(selector.protocol, |span| (span.first == span.last).then_some(span.first))?,
         source_ports: convert_field(selector.source_port, ports)?,
         destination_ports: convert_field(selector.destination_port, ports)?,
+        dscp: convert_field(selector.traffic_class, dscp)?,
     })
 }
 

@@ -3,7 +3,6 @@
 
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration, Location};
-use crate::contract::config::flow::FlowRule;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::item::{JournalRecord, SequenceRecord};
 use crate::contract::report::NemoReport;
@@ -13,10 +12,9 @@ use crate::{Item, Outbox, Time, Transmit, Via};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{
-    BindingIdentifier, BindingUpdate, CareOfField, FieldRange, FlowIdentification, LIFETIME_UNIT_SECONDS, Message,
-    MobilityOption, Selector, Status, TrafficSelector, UpdateFlags,
+    BindingIdentifier, BindingUpdate, CareOfField, LIFETIME_UNIT_SECONDS, Message, MobilityOption, Status, UpdateFlags,
 };
-use roam6_wire::{CareOfAddress, Fid, Prefix, Sequence};
+use roam6_wire::{CareOfAddress, Sequence};
 use std::net::Ipv6Addr;
 
 impl MobileRouter {
@@ -95,7 +93,7 @@ impl MobileRouter {
                     code: LLA_CODE_MOBILE_NODE,
                     address: address.0.to_vec(),
                 }));
-                options.extend(self.flows_of(&all).map(flow_option));
+                options.extend(self.flows_of(&all).map(|rule| self.flow_option(rule)));
             } else if lifetime_units > 0 || matches!(self.config.authentication, Authentication::Ipsec(_)) {
                 // ESP does not cover the source address (RFC 3776 §4.2).
                 let native = wanted.first_visited().filter(|care_of| care_of.ipv4().is_none());
@@ -224,31 +222,4 @@ impl MobileRouter {
 /// The duration of lifetime units.
 pub(super) fn lifetime_of(units: u16) -> Duration {
     Duration::from_secs(u64::from(units) * u64::from(LIFETIME_UNIT_SECONDS))
-}
-
-/// The Flow Identification option of a flow rule.
-fn flow_option(rule: &FlowRule) -> MobilityOption {
-    let selector = &rule.selector;
-    let ports = |ports: Option<(u16, u16)>| ports.map(|(first, last)| FieldRange { first, last });
-    MobilityOption::FlowIdentification(FlowIdentification {
-        fid: Fid(rule.id),
-        priority: rule.priority,
-        status: 0,
-        bids: vec![rule.bid],
-        selector: Some(TrafficSelector::V6(Selector {
-            source: selector.source.map(address_span),
-            destination: selector.destination.map(address_span),
-            protocol: selector.protocol.map(FieldRange::single),
-            source_port: ports(selector.source_ports),
-            destination_port: ports(selector.destination_ports),
-            ..Selector::default()
-        })),
-    })
-}
-
-/// The addresses of a prefix, first to last.
-fn address_span(prefix: Prefix) -> FieldRange<Ipv6Addr> {
-    let host = u128::MAX.checked_shr(prefix.length().into()).unwrap_or(0);
-    let first = prefix.address();
-    FieldRange { first, last: Ipv6Addr::from_bits(first.to_bits() | host) }
 }

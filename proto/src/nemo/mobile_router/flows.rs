@@ -1,13 +1,15 @@
-//! Flow bindings: those that an update requests, and the status of each (RFC 6089 §5.2).
+//! Flow bindings: those that an update requests, and the status of each (RFC 6089 §5.2, RFC 6088 §3).
 
 use super::MobileRouter;
 use super::probing::Standing;
 use super::registration::{CareOf, DesiredRegistration, Location};
-use crate::contract::config::flow::FlowRule;
+use crate::contract::config::flow::{FlowRule, FlowSelector};
 use crate::{Outbox, VecMap};
-use roam6_wire::Fid;
-use roam6_wire::mobility::{BindingAcknowledgement, FlowIdentification, MobilityOption};
-use std::net::Ipv6Addr;
+use roam6_wire::mobility::{
+    BindingAcknowledgement, FieldRange, FlowIdentification, MobilityOption, Selector, TrafficSelector,
+};
+use roam6_wire::{Fid, Prefix};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The statuses of flow bindings, so that each is reported once.
 #[derive(Debug, Default, Clone)]
@@ -25,6 +27,32 @@ impl MobileRouter {
         let good = care_of.iter().any(|care_of| self.standing(care_of.bid) == Standing::Good);
         let usable = move |care_of: &&CareOf| !good || self.standing(care_of.bid) == Standing::Good;
         self.config.flows.iter().filter(move |rule| care_of.iter().filter(usable).any(|one| one.bid == rule.bid))
+    }
+
+    /// The Flow Identification option of a flow rule.
+    pub(super) fn flow_option(&self, rule: &FlowRule) -> MobilityOption {
+        let inside = self.inside_of(rule);
+        let selector = match rule.selector.source.or(inside).is_some_and(Prefix::is_ipv4) {
+            true => TrafficSelector::V4(wire_selector(&rule.selector, inside, ipv4_span)),
+            false => TrafficSelector::V6(wire_selector(&rule.selector, inside, |prefix| Some(address_span(prefix)))),
+        };
+        MobilityOption::FlowIdentification(FlowIdentification {
+            fid: Fid(rule.id),
+            priority: rule.priority,
+            status: 0,
+            bids: vec![rule.bid],
+            selector: Some(selector),
+        })
+    }
+
+    /// The prefix in the mobile network to which packets of a flow return. The home agent knows no ingress interfaces:
+    /// the prefix of one stands for it.
+    fn inside_of(&self, rule: &FlowRule) -> Option<Prefix> {
+        let written = rule.selector.destination;
+        let Some(name) = &rule.ingress else { return written };
+        let interface = self.config.ingress.iter().find(|ingress| ingress.interface == *name);
+        let prefix = interface.map(|ingress| ingress.prefix);
+        prefix.filter(|prefix| written.is_none_or(|written| written.covers(*prefix))).or(written)
     }
 
     /// Evaluates the statuses of the requested flows. They affect neither the rest of the registration nor outbound
@@ -64,6 +92,37 @@ impl MobileRouter {
             }
         }
     }
+}
+
+/// The selector as it is sent; the prefixes are ranges of addresses.
+fn wire_selector<A>(
+    selector: &FlowSelector,
+    inside: Option<Prefix>,
+    span: impl Fn(Prefix) -> Option<FieldRange<A>>,
+) -> Selector<A> {
+    let ports = |ports: Option<(u16, u16)>| ports.map(|(first, last)| FieldRange { first, last });
+    Selector {
+        source: selector.source.and_then(&span),
+        destination: inside.and_then(&span),
+        protocol: selector.protocol.map(FieldRange::single),
+        source_port: ports(selector.source_ports),
+        destination_port: ports(selector.destination_ports),
+        traffic_class: selector.dscp.map(|dscp| FieldRange { first: dscp << 2, last: dscp << 2 | 3 }),
+        ..Selector::default()
+    }
+}
+
+/// The addresses of a prefix, first to last.
+fn address_span(prefix: Prefix) -> FieldRange<Ipv6Addr> {
+    let host = u128::MAX.checked_shr(prefix.length().into()).unwrap_or(0);
+    let first = prefix.address();
+    FieldRange { first, last: Ipv6Addr::from_bits(first.to_bits() | host) }
+}
+
+/// The addresses of an IPv4 prefix.
+fn ipv4_span(prefix: Prefix) -> Option<FieldRange<Ipv4Addr>> {
+    let FieldRange { first, last } = address_span(prefix);
+    Some(FieldRange { first: first.to_ipv4_mapped()?, last: last.to_ipv4_mapped()? })
 }
 
 fn status_text(status: u8) -> &'static str {

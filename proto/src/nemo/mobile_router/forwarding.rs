@@ -138,7 +138,7 @@ impl MobileRouter {
         let uplink = self.uplinks.iter().find(here)?;
         if care_of.ipv4().is_some() {
             let path = self.ipv4_path(care_of, uplink, self.registration.serving_home_agent()?)?;
-            return Some(TunnelPath { weight, ..path });
+            return Some(TunnelPath { weight, dscp: uplink.config.dscp, ..path });
         }
         Some(TunnelPath {
             bid: care_of.bid,
@@ -150,7 +150,7 @@ impl MobileRouter {
             weight,
             direct: false,
             encap: Encap::Native,
-            dscp: None,
+            dscp: uplink.config.dscp,
         })
     }
 
@@ -315,9 +315,17 @@ impl MobileRouter {
     pub(super) fn flows(&self) -> Vec<TunnelFlow> {
         let barred = |bid: Bid| self.uplinks.iter().any(|uplink| uplink.config.bid == bid && uplink.is_barred());
         let used = |rule: &&FlowRule| !self.is_avoided(rule.bid) && !barred(rule.bid);
+        let link_of = |name: &String| self.ingress.iter().find(|inside| inside.config.interface == *name)?.link();
         let mut rules: Vec<&FlowRule> = self.config.flows.iter().filter(used).collect();
         rules.sort_by_key(|rule| rule.priority);
-        rules.iter().map(|rule| TunnelFlow { selector: reversed(&rule.selector), bid: rule.bid }).collect()
+        // No packet enters by an interface that does not exist.
+        let flow = |rule: &&FlowRule| match rule.ingress.as_ref().map(link_of) {
+            Some(None) => None,
+            ingress => {
+                Some(TunnelFlow { selector: reversed(&rule.selector), ingress: ingress.flatten(), bid: rule.bid })
+            }
+        };
+        rules.iter().filter_map(flow).collect()
     }
 }
 
@@ -334,6 +342,7 @@ fn reversed(selector: &FlowSelector) -> FlowSelector {
         protocol: selector.protocol,
         source_ports: selector.destination_ports,
         destination_ports: selector.source_ports,
+        dscp: selector.dscp,
     }
 }
 

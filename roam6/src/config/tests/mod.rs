@@ -251,6 +251,45 @@ fn invalid_mobile_router_settings_are_refused() {
 }
 
 #[test]
+fn flow_rules_are_checked() {
+    let uplink = "interface = \"eth0\"\n";
+    let ingress = "[[mobile_router.ingress]]\ninterface = \"lan0\"\nprefix = \"2001:db8:100::/64\"\n";
+    let flow = |keys: &str| {
+        let second = "dscp = \"cs1\"\n[[mobile_router.uplink]]\ninterface = \"eth1\"\n";
+        format!("{uplink}{second}{ingress}[[mobile_router.flow]]\nuplink = \"eth1\"\n{keys}\n")
+    };
+    let keys = "dscp = \"af41\"\nfrom = \"lan0\"\ninside = \"10.77.1.0/24\"\nprotocol = \"icmp\"";
+    for (dscp, number) in [("\"af41\"", 34), ("34", 34), ("\"0\"", 0)] {
+        let router = read(&MR.replacen(uplink, &flow(&keys.replace("\"af41\"", dscp)), 1)).unwrap();
+        let router = router.mobile_router.unwrap();
+        let rule = &router.flows[0];
+        assert_eq!((rule.ingress.as_deref(), rule.selector.dscp), (Some("lan0"), Some(number)));
+        assert_eq!((rule.selector.destination, rule.selector.protocol), ("10.77.1.0/24".parse().ok(), Some(1)));
+        assert_eq!(router.uplinks.iter().map(|uplink| uplink.dscp).collect::<Vec<_>>(), [Some(8), None]);
+    }
+    let cases = [
+        ("from = \"lan1\"", "r.toml:16:8: no ingress interface lan1; name one of: lan0"),
+        (
+            "from = \"lan0\"\ncorrespondent = \"192.0.2.0/24\"",
+            "r.toml:16:8: the home agent cannot tell IPv4 packets to this interface from others; add inside = \"10.0.1.0/24\", the IPv4 prefix behind the interface",
+        ),
+        (
+            "correspondent = \"192.0.2.0/24\"\ninside = \"2001:db8:100::/64\"",
+            "r.toml:14:1: correspondent 192.0.2.0/24 and inside 2001:db8:100::/64 are of different families; write both for IPv6, or both for IPv4",
+        ),
+        (
+            "dscp = 64",
+            "r.toml:16:8: not a DSCP; write a name, as \"ef\", \"af41\" or \"cs5\", or a number from 0 to 63",
+        ),
+    ];
+    for (keys, line) in cases {
+        assert_eq!(problems(MR, uplink, &flow(keys)), [line]);
+    }
+    let many = format!("{}{}", flow(""), "[[mobile_router.flow]]\nuplink = \"eth1\"\n".repeat(16));
+    assert_eq!(problems(MR, uplink, &many), ["r.toml:47:1: more than 16 flows; merge some"]);
+}
+
+#[test]
 fn static_uplink_addresses_and_rdnss_are_checked() {
     let uplink = "interface = \"eth0\"\n";
     let more = "address = \"2001:db8:5::5/64\"\ngateway = \"2001:db8:5::1\"\n[[mobile_router.ingress]]\n\

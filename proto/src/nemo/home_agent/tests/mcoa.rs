@@ -232,6 +232,22 @@ fn ipv4_traffic_selectors_select_ipv4_packets() {
 }
 
 #[test]
+fn traffic_classes_of_one_dscp_are_accepted() {
+    let mut bench = TestBed::new(config());
+    let of = |fid, (first, last)| {
+        let selector = Selector { traffic_class: Some(FieldRange { first, last }), ..Selector::default() };
+        let selector = Some(TrafficSelector::V6(selector));
+        MobilityOption::FlowIdentification(FlowIdentification { selector, ..flow(fid, &[1]) })
+    };
+    let ranges = [(0xb8, 0xbb), (0xb8, 0xb8), (3, 0), (0xb8, 0xbc), (0, 255)];
+    let update = (1..).zip(ranges).fold(both(1, true), |update, (fid, range)| update.with(of(fid, range)));
+    let outputs = bench.send(&update);
+    assert_eq!(flow_statuses(&outputs), [(1, 0), (2, 0), (3, 0), (4, 129), (5, 129)], "the ECN field does not count");
+    let dscps: Vec<_> = bench.tunnel().unwrap().flows.iter().map(|flow| flow.selector.dscp).collect();
+    assert_eq!(dscps, [Some(46), Some(46), Some(0)]);
+}
+
+#[test]
 fn inactive_flow_binding_can_be_changed() {
     let mut bench = TestBed::new(config());
     bench.send(&both(1, true).with(MobilityOption::FlowIdentification(flow(5, &[2]))));

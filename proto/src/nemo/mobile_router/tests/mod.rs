@@ -8,6 +8,7 @@ mod damping;
 mod data_plan;
 mod failover;
 mod faults;
+mod flows;
 mod forged;
 mod home;
 mod home_and_away;
