@@ -5,7 +5,7 @@ use crate::net::datagram::UDP;
 use crate::net::ipv4::nat::Nat44;
 use crate::net::ipv4::{Ipv4Site, all_ipv4};
 use crate::net::items::{DEFAULT_METRIC, address_item, route, route_via};
-use crate::net::{Header, Host, HostId, MediumId};
+use crate::net::{Header, Host, HostId};
 use roam6_proto::contract::item::NextHop;
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -63,7 +63,6 @@ impl Topology {
         host.kernel.add_static(route(Prefix::host(public.to_ipv6_mapped()), DEFAULT_METRIC, NextHop::Unreachable));
         if !provision.ipv6 {
             host.spawn = Host::idle("").spawn;
-            self.ipv4_only.push(medium);
         }
         let known =
             if provision.translated { Prefix::host(public.to_ipv6_mapped()) } else { inside.unwrap_or(Prefix::ALL) };
@@ -76,11 +75,6 @@ impl Topology {
     pub fn translators(&self) -> Vec<HostId> {
         let hosts = self.access.iter().map(|access| access.host);
         hosts.filter(|host| self.world.host(*host).nat.is_some()).collect()
-    }
-
-    /// Whether routers advertise themselves on a medium.
-    pub fn has_ipv6(&self, medium: MediumId) -> bool {
-        !self.ipv4_only.contains(&medium)
     }
 
     /// The owner of a tunnel end behind any NAT: an address without port, if it is IPv4.

@@ -356,9 +356,7 @@ impl NemoScenario {
                 last.push(Event::Attach(at_home.0, at_home.1, Some(self.topology.home)));
                 let there = rng.pick(&self.topology.visited);
                 last.extend(there.map(|there| Event::Attach(away.0, away.1, Some(there))));
-                // IPv4 is the fallback where there is no IPv6; at home there is IPv6.
-                let both = allowed && there.is_some_and(|there| self.topology.has_ipv6(there));
-                self.home.extend((!both).then_some(index));
+                self.home.extend((!allowed || there.is_none()).then_some(index));
                 continue;
             }
             if self.kind == NemoKind::Home && rng.one_in(2) {

@@ -42,8 +42,6 @@ pub struct Topology {
     pub agents: Vec<HomeAgentHost>,
     /// Mobile routers, the outermost first.
     pub mobiles: Vec<MobileRouterHost>,
-    /// Visited networks without IPv6.
-    pub(crate) ipv4_only: Vec<MediumId>,
     /// The delegating router of each visited network, if it has one.
     pub servers: Vec<Option<HostId>>,
     pub(crate) access: Vec<AccessNetwork>,
@@ -155,7 +153,6 @@ impl Topology {
             backbone: vec![home],
             agents: Vec::new(),
             mobiles: Vec::new(),
-            ipv4_only: Vec::new(),
             servers: Vec::new(),
             access: Vec::new(),
             next_unit: 0,

@@ -93,8 +93,7 @@ impl MobileRouter {
         self.report_unanswered(now, out);
         let served = self.home_agents.current(now).is_some_and(|home_agent| self.ipv4_of(home_agent).is_some());
         let several = self.registers_several();
-        let native =
-            self.uplinks.iter().any(|uplink| !several && uplink.has_usable_ipv6() || self.reaches_home(uplink));
+        let native = !several && self.uplinks.iter().any(Uplink::has_usable_ipv6);
         let held: Vec<CareOf> = self.registration.binding().map(|held| held.care_of().to_vec()).unwrap_or_default();
         let mut regained = Vec::new();
         for uplink in &mut self.uplinks {

@@ -21,6 +21,8 @@ impl MobileRouter {
     pub(super) fn is_home_and_away(&self) -> bool {
         let stays =
             self.home_link.as_ref().is_some_and(|home| home.home_and_away) && self.home_agents.in_use().is_some();
+        // An IPv4 uplink is registered by an update of its own, once the home link is.
+        let stays = stays || self.uplinks.iter().any(|uplink| uplink.ipv4_care_of().is_some());
         self.may_be_home_and_away() && self.usable_care_of().iter().any(|care_of| stays || !care_of.on_home_link)
     }
 
@@ -28,11 +30,6 @@ impl MobileRouter {
     /// link.
     pub(super) fn care_of_on(&self, uplink: &Uplink) -> Option<CareOf> {
         uplink.ipv4_care_of().or_else(|| uplink.care_of()).or_else(|| self.home_care_of(uplink))
-    }
-
-    /// Whether `uplink` is, or may be, registered as a path over the home link, and answers probes.
-    pub(super) fn reaches_home(&self, uplink: &Uplink) -> bool {
-        self.home_care_of(uplink).is_some() && !uplink.prober.is_silent()
     }
 
     fn home_care_of(&self, uplink: &Uplink) -> Option<CareOf> {

@@ -48,7 +48,7 @@ pub(super) struct Mapping {
 /// An update of one path without an answer so far.
 #[derive(Debug, Clone)]
 pub(super) struct PathUpdate {
-    /// The care-of address alone.
+    /// The care-of address, and the home link if that is registered.
     pub(super) wanted: DesiredRegistration,
     sent: Transmission,
     /// Until when it delays others.
@@ -100,7 +100,10 @@ impl MobileRouter {
         if !self.path_update_limiter.take(now) {
             return None;
         }
-        let location = Location::Away { care_of: vec![care_of], mcoa: true };
+        // Without the H flag the update would say that the home link was left (RFC 5648 §5.6.5).
+        let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
+        let home = held.iter().filter(|held| held.on_home_link).copied();
+        let location = Location::Away { care_of: home.chain([care_of]).collect(), mcoa: true };
         let wanted = DesiredRegistration { home_agent: self.home_agents.in_use()?, location };
         self.uplinks.iter_mut().filter(|uplink| uplink.config.bid == bid).for_each(|uplink| {
             uplink.ipv4.mapping.note_sent(now);
@@ -130,7 +133,8 @@ impl MobileRouter {
             let several = matches!(binding.registration.location, Location::Away { mcoa: true, .. });
             several && Some(binding.registration.home_agent) == self.home_agents.in_use()
         });
-        let several = binding.is_some() && self.registers_several() && self.home_link.is_none();
+        let away = self.home_link.as_ref().is_none_or(|home| home.home_and_away);
+        let several = binding.is_some() && self.registers_several() && away;
         let pending = self.registration.pending().and_then(DesiredRegistration::first_visited);
         self.uplinks.iter().filter(move |uplink| {
             let Some(own) = uplink.ipv4_care_of().filter(|_| several) else { return false };

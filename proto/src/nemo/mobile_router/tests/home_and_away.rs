@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::contract::config::nemo::ProbeConfig;
+use crate::contract::input::AddressState;
 use roam6_wire::icmp6::Echo;
 
 const HOME: &str = "2001:db8::100";
@@ -168,6 +169,44 @@ fn black_hole_on_home_link_is_detected() {
     }
     assert_eq!(bid_options(&update_without.unwrap()), [(2, CareOfField::V6(ip(ON_CELL)), false)]);
     assert_eq!(bench.paths()[0], (ip(ON_CELL), 1));
+}
+
+#[test]
+fn ipv4_uplink_is_registered_beside_the_home_link() {
+    let agents = vec![core::net::Ipv4Addr::new(203, 0, 113, 1)];
+    let mut bench = TestBed::new(MobileRouterConfig { home_agents_ipv4: agents, ..both() });
+    bench.link(LAN, true);
+    bench.link(WIFI, true);
+    let returned = update(&bench.advertise_home(true));
+    bench.acknowledge(&returned, Status::ACCEPTED);
+    bench.wait(2000);
+    bench.link(CELL, true);
+    let own = core::net::Ipv4Addr::new(10, 0, 0, 2);
+    let (link, address) = (CELL, own.to_ipv6_mapped());
+    bench.feed(Input::Address(crate::AddressEvent { link, address, state: AddressState::Preferred }));
+    // No advertisement of an IPv6 router for half a second.
+    let over_home = update(&bench.wait(2600));
+    let home = (1, CareOfField::V6(ip(HOME)), true);
+    assert_eq!((over_home.ends, bid_options(&over_home)), (None, vec![home]));
+    assert_eq!(over_home.via, Via::Neighbour { link: WIFI, address: ROUTER_MAC });
+    let outputs = bench.acknowledge(&over_home, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
+    assert_eq!(bench.paths()[0], (ip(HOME), 1));
+
+    let first = update(&outputs);
+    assert_eq!(first.via, Via::Link(CELL));
+    assert_eq!(bid_options(&first), [home, (2, CareOfField::V4(own), false)]);
+    assert!(!first.message.flags.contains(UpdateFlags::OVERWRITE), "the home link stays");
+    // Whoever answers over IPv4 or not, the home link carries packets.
+    let repeated = updates(&bench.wait(8000));
+    assert!((1..=5).contains(&repeated.len()) && repeated.iter().all(|update| update.ends.is_some()));
+    assert_eq!(bench.paths()[0], (ip(HOME), 1));
+
+    let last = repeated.last().unwrap();
+    bench.acknowledge(last, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
+    let (end, _) = last.ends.unwrap();
+    assert_eq!(bench.paths(), [(ip(HOME), 1), (end.to_ipv6(), 0)], "by priority");
+    bench.link(WIFI, false);
+    assert_eq!(bench.paths()[0], (end.to_ipv6(), 1), "at once");
 }
 
 impl TestBed {

@@ -34,7 +34,7 @@ fn opened(outputs: &[Output]) -> (Update, u32) {
         let parsed = mobility::Message::parse(&payload, datagram.real_source(), datagram.destination).unwrap();
         let mobility::Message::BindingUpdate(message) = parsed else { panic!("{parsed:?}") };
         let (source, home_agent) = (datagram.source, datagram.destination);
-        Some((Update { via: transmit.via, source, home_agent, message }, number))
+        Some((Update { via: transmit.via, ends: None, source, home_agent, message }, number))
     });
     let mut sealed: Vec<_> = sealed.collect();
     assert_eq!(sealed.len(), 1, "{outputs:#?}");

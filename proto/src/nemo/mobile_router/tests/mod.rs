@@ -33,17 +33,19 @@ use crate::contract::config::nemo::{
 use crate::contract::input::NeighbourEvent;
 use crate::contract::item::{JournalRecord, NextHop, RouteTable, SequenceRecord, Tunnel, TunnelId};
 use crate::crypto::authenticator::{authenticate, verify};
+use crate::nemo::dsmip::encapsulate;
 use crate::{Clock, Command, Item, Key, Output, Packet, Plan, Put, Report, Transmit, Via};
 use core::time::Duration;
 use roam6_wire::icmp6::{
     self, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterAdvertisement, RouterSolicitation,
 };
+use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{
     self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, MobilityOption, Status,
     UpdateFlags, authenticated_part,
 };
-use roam6_wire::{CareOfAddress, HomeAddress, LinkAddress, Prefix};
+use roam6_wire::{CareOfAddress, HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
 use std::collections::BTreeMap;
 
 const WIFI: LinkId = LinkId(2);
@@ -227,7 +229,11 @@ impl TestBed {
             header = header.with_routing_home(home.0);
         }
         let bytes = ip6::emit(&header, protocol::MOBILITY, &payload);
-        self.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }))
+        let (link, bytes) = match update.ends {
+            Some((own, home_agent)) => (CELL, encapsulate(home_agent, own, &bytes)),
+            None => (WIFI, bytes),
+        };
+        self.feed(Input::Packet(Packet { link, sender: Some(ROUTER_MAC), bytes }))
     }
 
     /// Up on `link` in the network of `prefix`, and registered; the update that did it.
@@ -271,6 +277,8 @@ fn information(prefix: &str) -> NeighbourOption {
 #[derive(Debug, Clone)]
 struct Update {
     via: Via,
+    /// Its source and destination over IPv4, if it was sent so.
+    ends: Option<(Ipv4Endpoint, Ipv4Endpoint)>,
     source: Ipv6Addr,
     home_agent: Ipv6Addr,
     message: BindingUpdate,
@@ -323,7 +331,8 @@ fn transmits(outputs: &[Output]) -> Vec<&Transmit> {
 fn updates(outputs: &[Output]) -> Vec<Update> {
     let mut found = Vec::new();
     for transmit in transmits(outputs) {
-        let datagram = Datagram::parse(&transmit.bytes).unwrap();
+        let outer = (transmit.bytes[0] >> 4 == 4).then(|| Encapsulated::parse(&transmit.bytes).unwrap());
+        let datagram = Datagram::parse(outer.as_ref().map_or(&transmit.bytes[..], |outer| outer.inner)).unwrap();
         if datagram.protocol != protocol::MOBILITY {
             continue;
         }
@@ -337,7 +346,8 @@ fn updates(outputs: &[Output]) -> Vec<Update> {
             assert!(verify(&KEY, CareOfAddress(datagram.source), home, &part, data));
         }
         let (source, home_agent) = (datagram.source, datagram.destination);
-        found.push(Update { via: transmit.via, source, home_agent, message });
+        let ends = outer.map(|outer| (outer.source, outer.destination));
+        found.push(Update { via: transmit.via, ends, source, home_agent, message });
     }
     found
 }
