@@ -14,7 +14,7 @@ use core::time::Duration;
 use roam6_wire::ip4::{DSMIP_PORT, Encapsulated};
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, MobilityOption};
-use roam6_wire::{Bid, Ipv4Endpoint};
+use roam6_wire::{Bid, CareOfAddress, Ipv4Endpoint};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Hold-down of an IPv6 path that did not work, also after a move (RFC 5555 §4.4.1).
@@ -215,8 +215,13 @@ impl MobileRouter {
 
     /// The tunnel path over an IPv4 care-of address.
     pub(super) fn ipv4_path(&self, care_of: &CareOf, uplink: &Uplink, home_agent: Ipv6Addr) -> Option<TunnelPath> {
-        let (own, address) = (care_of.ipv4()?, self.ipv4_of(home_agent)?);
         let port = if uplink.ipv4.encapsulation.udp { DSMIP_PORT } else { 0 };
+        self.ipv4_path_at(care_of, uplink, home_agent, port)
+    }
+
+    /// The same in UDP with this port; 0: without UDP.
+    fn ipv4_path_at(&self, care_of: &CareOf, uplink: &Uplink, home_agent: Ipv6Addr, port: u16) -> Option<TunnelPath> {
+        let (own, address) = (care_of.ipv4()?, self.ipv4_of(home_agent)?);
         let (local, remote) = (Ipv4Endpoint { port, ..own }, Ipv4Endpoint { address, port });
         let mtu = uplink.mtu().saturating_sub(local.overhead());
         let (link, bid) = (Some(care_of.link), care_of.bid);
@@ -231,6 +236,28 @@ impl MobileRouter {
             encap: Encap::Native,
             dscp: None,
         })
+    }
+
+    /// Paths that only receive: the home agent chooses the encapsulation, and sends in it before its answer arrives. Until
+    /// the first answer after a restart it may send to any address from before.
+    pub(super) fn unanswered_ipv4_paths(&self) -> Vec<TunnelPath> {
+        let Some(home_agent) = self.registration.serving_home_agent() else { return Vec::new() };
+        let restarted = self.may_have_binding && self.registration.binding().is_none();
+        let pending = self.registration.pending().map(DesiredRegistration::care_of).unwrap_or_default();
+        let asked = self.path_update.iter().flat_map(|update| update.wanted.care_of());
+        let asked: Vec<&CareOf> = pending.iter().chain(asked).collect();
+        let paths_of = |uplink: &Uplink| {
+            let (address, link) = (*uplink.ipv4.addresses.first()?, uplink.up()?);
+            let address = CareOfAddress(Ipv4Endpoint::dsmip(address).to_ipv6());
+            let (bid, priority) = (uplink.config.bid, uplink.config.priority);
+            let own = CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: false };
+            let is_asked = asked.iter().any(|asked| asked.is_same_address(&own)) || self.is_held(&own);
+            if !restarted && (!is_asked || uplink.ipv4.mapping.confirmed_at.is_some()) {
+                return None;
+            }
+            Some([DSMIP_PORT, 0].map(|port| self.ipv4_path_at(&own, uplink, home_agent, port)))
+        };
+        self.uplinks.iter().filter_map(paths_of).flatten().flatten().collect()
     }
 
     /// Sends a signalling packet from `care_of`, in UDP if that is an IPv4 address, whatever the encapsulation of

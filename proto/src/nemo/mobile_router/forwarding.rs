@@ -14,6 +14,8 @@ use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 
+/// Paths of one tunnel at most.
+const MAX_PATHS: usize = 8;
 /// The tunnel to the home agent.
 pub const TUNNEL: TunnelId = TunnelId(1);
 /// The table for packets from the mobile network and the home address. An uplink's table is this plus its BID.
@@ -91,10 +93,13 @@ impl MobileRouter {
         let pending = self.registration.pending().map(|wanted| wanted.care_of()).unwrap_or_default();
         let left = self.lingering.iter().map(|left| &left.care_of);
         let asked = self.path_update.iter().flat_map(|update| update.wanted.care_of());
-        for care_of in registered.iter().chain(pending).chain(asked).chain(left) {
-            let is_new =
-                |path: &TunnelPath| paths.iter().all(|other| (other.local, other.link) != (path.local, path.link));
-            paths.extend(self.path(care_of, 0).filter(is_new));
+        let receiving = registered.iter().chain(pending).chain(asked).chain(left);
+        let receiving = receiving.filter_map(|care_of| self.path(care_of, 0)).chain(self.unanswered_ipv4_paths());
+        for path in receiving {
+            let is_new = paths.iter().all(|other| (other.local, other.link) != (path.local, path.link));
+            if is_new && paths.len() < MAX_PATHS {
+                paths.push(path);
+            }
         }
         paths
     }

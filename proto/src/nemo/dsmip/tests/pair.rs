@@ -1,11 +1,12 @@
 //! The engines of mobile router and home agent, and the network between them.
 
+use crate::contract::command::{Command, LifecycleCommand};
 use crate::contract::config::nemo::{
     Authentication, DadMode, DsmipService, HomeAgentConfig, IngressConfig, MobileRouterConfig, PrefixMode, PrefixTable,
     PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
 };
 use crate::contract::input::AddressState;
-use crate::contract::item::{Tunnel, TunnelPath};
+use crate::contract::item::{JournalRecord, Tunnel, TunnelPath};
 use crate::contract::report::NemoReport;
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
@@ -233,6 +234,18 @@ impl Pair {
             }
             inputs.extend(outcomes.into_iter().rev());
         }
+    }
+
+    /// The mobile router's daemon starts again, and finds the links, the addresses and the sequence number.
+    pub(super) fn restart_router(&mut self, config: MobileRouterConfig) {
+        let records = self.router_plan.iter().filter_map(|(_, item)| match item {
+            Item::JournalRecord(record @ JournalRecord::Sequence(_)) => Some(record.clone()),
+            _ => None,
+        });
+        let records = records.collect();
+        self.router = MobileRouter::new(config, Entropy::seed_from_u64(4));
+        self.feed_router(Input::Clock(Clock { unix_micros: START_UNIX_MICROS + self.now.as_micros() }));
+        self.feed_router(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records))));
     }
 
     pub(super) fn feed_router(&mut self, input: Input) {

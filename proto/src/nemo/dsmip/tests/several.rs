@@ -186,6 +186,27 @@ fn path_receives_before_the_acknowledgement_of_its_update() {
 }
 
 #[test]
+fn restarted_router_receives_by_the_path_in_use() {
+    for first in [Family::Ipv4, Family::Translated] {
+        let mut pair = start(first, Family::Ipv6, LoadSharing::Standby);
+        assert_eq!(active(&pair), [Some(Bid(1)); 2]);
+        pair.restart_router(config(LoadSharing::Standby));
+        attach(&mut pair, UPLINK);
+        attach(&mut pair, SECOND);
+        for _ in 0..2000 {
+            pair.millis(1);
+            let [sending, _] = pair.active_paths();
+            let to = sending.unwrap().remote;
+            let expected = Ipv4Endpoint::from_ipv6(to).map_or(to, |to| pair.origin(to).unwrap().1.to_ipv6());
+            let accepted = &pair.tunnel(&pair.router_plan).unwrap().paths;
+            assert!(accepted.iter().any(|path| path.local == expected), "{first:?}, {to}: {accepted:?}");
+        }
+        assert_eq!((arrivals(&pair), active(&pair)), (both(), [Some(Bid(1)); 2]), "{first:?}");
+        assert_eq!(pair.tunnel(&pair.router_plan).unwrap().paths.len(), 2, "{first:?}");
+    }
+}
+
+#[test]
 fn lost_mapping_of_a_standby_is_mended_by_its_own_update() {
     let mut pair = start(Family::Translated, Family::Translated, LoadSharing::Standby);
     pair.advance(Duration::from_secs(10));
