@@ -3,7 +3,7 @@
 
 use crate::ip6::{self, Datagram, Header};
 use crate::malformed::Why;
-use crate::{checksum, dhcp6, geo, icmp6, ip4, mnpp, mobility, shim6, udp};
+use crate::{checksum, dhcp6, geo, icmp6, ip4, mnpp, mobility, shim6, udp, udp6};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -15,12 +15,22 @@ const MOBILITY_ROOM: usize = mobility::MAX_LENGTH - 7 * (mobility::option::MAX_O
 
 /// `data` as an IPv6 packet.
 pub fn ip6(data: &[u8]) {
+    encapsulated6(data);
     let Ok(datagram) = Datagram::parse(data) else { return };
     assert_eq!(data.get(datagram.payload_at..datagram.payload_at + datagram.payload.len()), Some(datagram.payload));
     let packet = ip6::emit(&datagram.header, datagram.protocol, datagram.payload);
     let again = Datagram::parse(&packet);
     assert_eq!(again.as_ref().map(|again| again.header), Ok(datagram.header));
     assert_eq!(again.as_ref().map(|again| (again.protocol, again.payload)), Ok((datagram.protocol, datagram.payload)));
+}
+
+/// `data` as IPv6 in UDP over IPv6: unchanged, and without a UDP checksum.
+fn encapsulated6(data: &[u8]) {
+    let _ = (udp6::Encapsulated6::parse(data), udp6::destination_port(data));
+    let mut bytes = data.to_vec();
+    bytes.iter_mut().skip(ip6::HEADER_LENGTH + udp::CHECKSUM_AT).take(2).for_each(|octet| *octet = 0);
+    let Ok(carried) = udp6::Encapsulated6::parse(&bytes) else { return };
+    assert_eq!(udp6::Encapsulated6::parse(&carried.emit()), Ok(carried));
 }
 
 /// `data` as IPv6 in IPv4 encapsulation: unchanged, and with a correct IPv4 checksum and no UDP checksum.

@@ -29,6 +29,7 @@ pub mod reader;
 pub mod shim6;
 mod text;
 pub mod udp;
+pub mod udp6;
 pub mod writer;
 
 pub use address::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
@@ -36,4 +37,5 @@ pub use domain::DomainName;
 pub use ip4::Ipv4Endpoint;
 pub use malformed::{Malformed, Why};
 pub use reader::Reader;
+pub use udp6::Ipv6Endpoint;
 pub use writer::Writer;

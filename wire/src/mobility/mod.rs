@@ -14,12 +14,14 @@
 //! See <https://www.rfc-editor.org/rfc/rfc6275#section-6.1>.
 
 pub mod acknowledgement;
+pub mod capability;
 pub mod flow;
 pub mod option;
 pub mod status;
 pub mod update;
 
 pub use acknowledgement::{AckFlags, BindingAcknowledgement};
+pub use capability::{Capabilities, PathEncapsulation};
 pub use flow::{FieldRange, FlowIdentification, Selector, TrafficSelector};
 pub use option::{BindingIdentifier, CareOfField, MobilityOption};
 pub use status::{ErrorStatus, Ipv4Status, Status};

@@ -4,6 +4,7 @@
 //! See <https://www.rfc-editor.org/rfc/rfc6275#section-6.2>, <https://www.rfc-editor.org/rfc/rfc5648#section-4.1>, <https://www.rfc-editor.org/rfc/rfc5555#section-3>.
 
 use super::MAX_LENGTH;
+use super::capability::Capabilities;
 use super::flow::FlowIdentification;
 use super::status::{Ipv4Status, Status};
 use crate::address::{Bid, Fid, Prefix};
@@ -152,6 +153,8 @@ pub enum MobilityOption {
         /// Largest outer packet, octets.
         mtu: u16,
     },
+    /// Capabilities of the sender: an experimental option (RFC 5096) of roam6.
+    Capabilities(Capabilities),
     /// Any other option, to be ignored.
     Unknown {
         /// Option Type.
@@ -361,7 +364,8 @@ fn read_experimental(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed>
     if whole.len() == 8 && fields.u32()? == PATH_MTU_EXPERIMENT {
         return Ok(MobilityOption::PathMtu { bid: Bid(fields.u16()?), mtu: fields.u16()? });
     }
-    Ok(MobilityOption::Unknown { kind: kind::EXPERIMENTAL, body: whole.to_vec() })
+    let other = || MobilityOption::Unknown { kind: kind::EXPERIMENTAL, body: whole.to_vec() };
+    Ok(Capabilities::read(whole)?.map_or_else(other, MobilityOption::Capabilities))
 }
 
 fn read_prefix(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
@@ -420,7 +424,7 @@ impl MobilityOption {
             MobilityOption::MobileNodeIdentifier { .. } => kind::MOBILE_NODE_IDENTIFIER,
             MobilityOption::Authentication { .. } => kind::AUTHENTICATION,
             MobilityOption::ReplayProtection(_) => kind::REPLAY_PROTECTION,
-            MobilityOption::PathMtu { .. } => kind::EXPERIMENTAL,
+            MobilityOption::PathMtu { .. } | MobilityOption::Capabilities(_) => kind::EXPERIMENTAL,
             MobilityOption::Ipv4HomeAddress { .. } => kind::IPV4_HOME_ADDRESS,
             MobilityOption::Ipv4AddressAcknowledgement { .. } => kind::IPV4_ADDRESS_ACKNOWLEDGEMENT,
             MobilityOption::NatDetection { .. } => kind::NAT_DETECTION,
@@ -445,6 +449,7 @@ impl MobilityOption {
             MobilityOption::Authentication { subtype, spi, data } => body.u8(*subtype).u32(*spi).bytes(data),
             MobilityOption::ReplayProtection(timestamp) => body.u64(*timestamp),
             MobilityOption::PathMtu { bid, mtu } => body.u32(PATH_MTU_EXPERIMENT).u16(bid.0).u16(*mtu),
+            MobilityOption::Capabilities(capabilities) => capabilities.write(body),
             MobilityOption::Ipv4HomeAddress { prefix_length, prefix_wanted, address } => {
                 let wanted = if *prefix_wanted { IPV4_PREFIX_WANTED } else { 0 };
                 body.u16(u16::from(*prefix_length) << 10 | wanted).address4(*address)

@@ -24,3 +24,4 @@ mod saem;
 mod samples;
 #[cfg(test)]
 mod shim6;
+mod udp6;

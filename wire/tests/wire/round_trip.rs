@@ -229,14 +229,14 @@ fn every_mobility_option_is_aligned() {
                 (9, _) => (4, 1),
                 (5 | 10, _) | (35, 20) => (8, 2),
                 (29..=32, _) => (4, 0),
-                (2 | 4 | 35 | 44 | 45, _) => (2, 0),
+                (2 | 4 | 18 | 35 | 44 | 45, _) => (2, 0),
                 _ => (1, 0),
             };
             assert_eq!(at % step, offset, "option {kind} at {at}");
             seen += 1;
         }
     }
-    assert_eq!(seen, 24);
+    assert_eq!(seen, 25);
 }
 
 #[test]

@@ -7,8 +7,9 @@ use roam6_wire::icmp6::{
 };
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{
-    self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, ErrorStatus, FieldRange,
-    FlowIdentification, Ipv4Status, MobilityOption, Selector, Status, TrafficSelector, UpdateFlags,
+    self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, Capabilities, CareOfField, ErrorStatus,
+    FieldRange, FlowIdentification, Ipv4Status, MobilityOption, PathEncapsulation, Selector, Status, TrafficSelector,
+    UpdateFlags,
 };
 use roam6_wire::udp::Udp;
 use roam6_wire::{Bid, Fid, LinkAddress, Sequence};
@@ -54,6 +55,10 @@ pub(crate) fn mobility_messages() -> Vec<mobility::Message> {
             MobilityOption::MobileNetworkPrefix("2001:db8:f00::/56".parse().unwrap()),
             MobilityOption::MobileNetworkPrefix("2001:db8:e00::/64".parse().unwrap()),
             MobilityOption::MobileNodeIdentifier { subtype: 1, identifier: b"mr@example.org".to_vec() },
+            MobilityOption::Capabilities(Capabilities {
+                flags: 0x83,
+                encapsulations: vec![(Bid(1), PathEncapsulation::UDP), (Bid(7), PathEncapsulation(9))],
+            }),
             MobilityOption::ReplayProtection(0xe5f1_2345_8000_0000),
             MobilityOption::Authentication { subtype: 1, spi: 256, data: vec![7; 12] },
         ])),
