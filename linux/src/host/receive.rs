@@ -5,7 +5,9 @@ use crate::error::Error;
 use crate::io::packet_socket::PacketSocket;
 use crate::mptcp::diag::{self, Connection};
 use roam6_proto::{Input, LinkId, Packet};
+use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::ip6::protocol;
+use roam6_wire::udp6::destination_port;
 
 impl Host {
     pub(super) fn receive(&mut self, socket: usize) {
@@ -47,7 +49,10 @@ impl Host {
         const NEXT_HEADER: usize = 6;
         let icmp_type = match packet.bytes.get(NEXT_HEADER) {
             Some(&protocol::ICMPV6) => packet.bytes.get(40).copied(),
-            Some(&protocol::UDP) => return self.links.contains_key(&packet.link),
+            Some(&protocol::UDP) => {
+                let is_tunnel = destination_port(&packet.bytes) == Some(DSMIP_PORT);
+                return is_tunnel || self.links.contains_key(&packet.link);
+            }
             _ => None,
         };
         match icmp_type {

@@ -6,6 +6,7 @@ use crate::sys::{self, FilterStep, Flag};
 use nix::sys::socket::{AddressFamily, SockType, socket};
 use roam6_proto::{LinkId, Packet};
 use roam6_wire::checksum::checksum;
+use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::ip6::protocol;
 use roam6_wire::shim6;
 use std::io;
@@ -25,7 +26,7 @@ const MAX_EXTENSION_HEADERS: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PacketFilter {
     /// Mobility headers, Shim6 control messages, neighbour and router discovery, home agent address discovery and
-    /// mobile prefix discovery, DHCPv6 replies; and ESP behind another header, such as the Home Address option. ESP
+    /// mobile prefix discovery, DHCPv6 replies; mobility headers and ESP in IPv6 in UDP; and ESP behind another header, such as the Home Address option. ESP
     /// right behind the IPv6 header may be the host's own: see [`PacketSocket::receive_plain_esp`].
     Signalling,
     /// ICMPv6 errors and echo replies.
@@ -148,6 +149,8 @@ const MOBILITY: u32 = protocol::MOBILITY as u32;
 const ESP: u32 = protocol::ESP as u32;
 const ICMPV6: u32 = protocol::ICMPV6 as u32;
 const UDP: u32 = protocol::UDP as u32;
+/// Offset of what is in UDP from the UDP header.
+const INNER_AT: u32 = 8;
 /// Destination port of DHCPv6 replies (RFC 8415 §7.2).
 const DHCP_CLIENT: u32 = 546;
 /// The P bit: payload extension headers, which BPF programs process, have it, control messages do not (RFC 5533 §5.1).
@@ -166,8 +169,9 @@ fn filter_program(kind: PacketFilter, plain: bool) -> Vec<FilterStep> {
     let refuse = START + BLOCK * MAX_EXTENSION_HEADERS;
     let icmp = refuse + 1;
     let udp = icmp + 1 + icmp_types(kind).len() + 1;
-    let shim = udp + 3;
-    let accept = shim + 4;
+    let shim = udp + 4;
+    let tunnel = shim + 4;
+    let accept = tunnel + 8;
     let mut program = FilterProgram::default();
 
     let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned();
@@ -201,10 +205,19 @@ fn filter_program(kind: PacketFilter, plain: bool) -> Vec<FilterStep> {
     program.step(libc::BPF_RET | libc::BPF_K, 0);
     program.step(libc::BPF_LD | libc::BPF_H | libc::BPF_IND, 2);
     program.branch(DHCP_CLIENT, accept);
+    program.branch(u32::from(DSMIP_PORT), tunnel);
     program.step(libc::BPF_RET | libc::BPF_K, 0);
     program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 2);
     program.step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, SHIM_PAYLOAD);
     program.branch(0, accept);
+    program.step(libc::BPF_RET | libc::BPF_K, 0);
+    program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, INNER_AT);
+    program.step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0xf0);
+    program.branch(0x60, tunnel + 4);
+    program.step(libc::BPF_RET | libc::BPF_K, 0);
+    program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, INNER_AT + 6);
+    program.branch(MOBILITY, accept);
+    program.branch(ESP, accept);
     program.step(libc::BPF_RET | libc::BPF_K, 0);
     program.step(libc::BPF_RET | libc::BPF_K, u32::MAX);
     program.steps
@@ -213,7 +226,7 @@ fn filter_program(kind: PacketFilter, plain: bool) -> Vec<FilterStep> {
 /// The program of [`PacketFilter::Dsmip`]. Who sends has no reason for options or fragments: those are the kernel's.
 fn dsmip_filter_program() -> Vec<FilterStep> {
     const UDP_AT: u32 = 20;
-    const INNER_AT: u32 = UDP_AT + 8;
+    const INNER: u32 = UDP_AT + INNER_AT;
     const FRAGMENT: u32 = 0x3fff;
     // Instruction, offset, mask, value: all must match. The last is compared with either of two values.
     let octet = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
@@ -224,8 +237,8 @@ fn dsmip_filter_program() -> Vec<FilterStep> {
         (octet, 0, 0xff, 0x45),
         (word, 6, FRAGMENT, 0),
         (octet, 9, 0xff, UDP),
-        (word, UDP_AT + 2, 0xffff, u32::from(roam6_wire::ip4::DSMIP_PORT)),
-        (octet, INNER_AT, 0xf0, 0x60),
+        (word, UDP_AT + 2, 0xffff, u32::from(DSMIP_PORT)),
+        (octet, INNER, 0xf0, 0x60),
     ];
     let mut program = FilterProgram::default();
     let refuse = checks.len() * 4 + 3;
@@ -236,7 +249,7 @@ fn dsmip_filter_program() -> Vec<FilterStep> {
         program.branch(value, on);
         program.jump(refuse);
     }
-    program.step(octet, INNER_AT + 6);
+    program.step(octet, INNER + 6);
     program.branch(MOBILITY, refuse + 1);
     program.branch(ESP, refuse + 1);
     program.step(libc::BPF_RET | libc::BPF_K, 0);
@@ -321,6 +334,11 @@ mod tests {
         bytes
     }
 
+    /// IPv6 with this next header in UDP.
+    fn in_udp(next_header: u8) -> [u8; 15] {
+        [0x9c, 0x40, 0x10, 0x5f, 0, 48, 0, 0, 0x60, 0, 0, 0, 0, 0, next_header]
+    }
+
     #[test]
     fn filter_passes_mobility_shim6_and_nd_messages_only() {
         let extension: &[u8] = &[0; 8];
@@ -337,6 +355,10 @@ mod tests {
             (true, vec![(60, long), (58, &[146, 0, 0, 0][..])]),
             (true, vec![(17, &[2, 35, 2, 34, 0, 8, 0, 0][..])]),
             (true, vec![(60, extension), (17, &[2, 35, 2, 34, 0, 8, 0, 0][..])]),
+            (true, vec![(17, &in_udp(135)[..])]),
+            (true, vec![(17, &in_udp(50)[..])]),
+            (false, vec![(17, &in_udp(6)[..])]),
+            (false, vec![(17, &in_udp(135)[..14])]),
             (false, vec![(17, &[2, 34, 2, 35, 0, 8, 0, 0][..])]),
             (false, vec![(17, &[2, 35, 2][..])]),
             (false, vec![(58, &[128, 0, 0, 0][..])]),

@@ -65,6 +65,7 @@ pub(super) fn key_of(record: &JournalRecord) -> JournalKey {
         JournalRecord::HbaSet(set) => JournalKey::HbaSet(set.number),
         JournalRecord::CareOfPrefix(lent) => JournalKey::CareOfPrefix(lent.prefix),
         JournalRecord::Usage(usage) => JournalKey::Usage(usage.bid),
+        JournalRecord::Network(network) => JournalKey::Network(network.network),
     }
 }
 

@@ -410,6 +410,7 @@ impl Engine for PathManager {
                 error_age: None,
                 quality: None,
                 usage: None,
+                transport: None,
                 name: link.name.clone(),
                 role: LinkRole::MobileNetworkNode,
                 up: link.up,

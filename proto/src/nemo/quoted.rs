@@ -1,8 +1,11 @@
 //! The packet of a tunnel that an ICMPv6 error quotes (RFC 4443 §3, RFC 2473 §8.1).
 
+use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::ip6::protocol;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// Octets of a UDP header.
+const UDP_HEADER: usize = 8;
 /// Octets of an IPv6 header.
 const HEADER: usize = 40;
 /// Maximum extension headers that are skipped.
@@ -41,10 +44,16 @@ impl QuotedPacket {
     }
 }
 
-/// The addresses of the inner packet, after destination options (the encapsulation limit, RFC 2473 §4.1.1) and the
+/// The addresses of the inner packet, in UDP on the port of RFC 5555 or not, after destination options (the encapsulation limit, RFC 2473 §4.1.1) and the
 /// header of a first fragment.
 fn inner(mut next_header: u8, mut rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
     for _ in 0..MAX_EXTENSION_HEADERS {
+        if next_header == protocol::UDP {
+            let is_tunnel = rest.get(2..)?.first_chunk() == Some(&DSMIP_PORT.to_be_bytes())
+                || rest.first_chunk() == Some(&DSMIP_PORT.to_be_bytes());
+            rest = rest.get(UDP_HEADER..).filter(|_| is_tunnel)?;
+            next_header = if rest.first()? >> 4 == 4 { protocol::IPV4 } else { protocol::IPV6 };
+        }
         let length = match (next_header, rest.first()? >> 4) {
             (protocol::IPV6, 6) => return Some((ipv6_at(rest, 8)?, ipv6_at(rest, 24)?)),
             (protocol::IPV4, 4) => return Some((ipv4_at(rest, 12)?, ipv4_at(rest, 16)?)),

@@ -40,6 +40,7 @@ impl Shim {
             error_age: None,
             quality: None,
             usage: None,
+            transport: None,
             name: event.name.clone(),
             role: LinkRole::Shim,
             up: event.up,

@@ -43,6 +43,7 @@ pub(crate) struct Section {
     path_mtu: Option<Spanned<u32>>,
     ipv4: Option<Ipv4Table>,
     ipv4_pool: Option<PoolTable>,
+    udp6: Option<Spanned<bool>>,
 }
 
 #[derive(Deserialize)]
@@ -194,9 +195,13 @@ impl PrefixTableConstraints {
     }
 }
 
-/// Checks the table; problems are reported to `diagnostics`.
-pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> HomeAgent {
+/// Checks the table; problems are reported to `diagnostics`. `has_udp`: the data plane has UDP over IPv6.
+pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagnostics<'_>) -> HomeAgent {
     check_values(&section, diagnostics);
+    if let Some(written) = section.udp6.as_ref().filter(|written| ***written && !has_udp) {
+        let hint = "write data_plane = \"bpf\", or leave udp6 out";
+        diagnostics.report(written.span(), "the kernel's tunnel device has no UDP encapsulation", hint);
+    }
     let home_prefixes = section.home_prefixes.into_inner();
     let address = *section.address;
     let table_file = section.prefix_table.map(|path| diagnostics.source.resolve(&path));
@@ -219,6 +224,7 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> H
         ipv4: section.ipv4.map(|table| ipv4(&table, diagnostics)),
         ipv4_pool: section.ipv4_pool.and_then(|table| ipv4_pool(&table, diagnostics)),
         home_link,
+        udp6: section.udp6.map_or(has_udp, Spanned::into_inner),
     };
     if section.mobile.iter().any(|row| row.has_inline_key())
         && let Err(problem) = diagnostics.source.refuse_world_readable()

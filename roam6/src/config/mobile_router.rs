@@ -12,7 +12,7 @@ use core::time::Duration;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::nemo::{
     Authentication, BeyondCap, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, LoadSharing,
-    MobileRouterConfig, PlanPeriod, PrefixMode, PrefixPreference, PrefixSharing, ProbeConfig, StaticAddress,
+    MobileRouterConfig, PlanPeriod, PrefixMode, PrefixPreference, PrefixSharing, ProbeConfig, StaticAddress, Transport,
     UplinkConfig,
 };
 use roam6_wire::{Bid, DomainName, HomeAddress, Prefix};
@@ -75,6 +75,7 @@ struct UplinkTable {
     beyond: Option<Spanned<BeyondCap>>,
     probe: Option<Spanned<ProbeTable>>,
     dscp: Option<Dscp>,
+    transport: Option<Spanned<Transport>>,
 }
 
 #[derive(Deserialize)]
@@ -104,15 +105,20 @@ struct ProbeTable {
     standby: Option<Spanned<HumanDuration>>,
 }
 
-/// Checks the table; `None` if it has no usable authentication, which is then reported to `diagnostics`.
-pub(crate) fn validate(section: Spanned<Section>, diagnostics: &mut Diagnostics<'_>) -> Option<MobileRouterConfig> {
+/// Checks the table; `None` if it has no usable authentication, which is then reported to `diagnostics`. `has_udp`: the data
+/// plane has UDP over IPv6.
+pub(crate) fn validate(
+    section: Spanned<Section>,
+    has_udp: bool,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<MobileRouterConfig> {
     let span = section.span();
     let section = section.into_inner();
     check_home(&section, diagnostics);
     check_prefixes(&section, diagnostics);
     let lifetime = diagnostics.duration(&section.lifetime, "lifetime", check::LIFETIME_RANGE);
     let probe = usual_probe(&section.probe, diagnostics);
-    let uplinks = uplinks(&section, span.clone(), probe, diagnostics);
+    let uplinks = uplinks(&section, span.clone(), (probe, has_udp), diagnostics);
     let sharing = sharing(section.sharing.as_ref(), &uplinks, diagnostics);
     if let Some(both) = section.home_and_away.as_ref().filter(|both| ***both) {
         if sharing == LoadSharing::Single {
@@ -202,7 +208,7 @@ fn check_prefixes(section: &Section, diagnostics: &mut Diagnostics<'_>) {
 fn uplinks(
     section: &Section,
     span: std::ops::Range<usize>,
-    probe: Option<ProbeConfig>,
+    (probe, has_udp): (Option<ProbeConfig>, bool),
     diagnostics: &mut Diagnostics<'_>,
 ) -> Vec<UplinkConfig> {
     let hint = "add a [[mobile_router.uplink]] table with interface = \"wlan0\"";
@@ -245,6 +251,7 @@ fn uplinks(
             metered: table.metered,
             plan: Some(data_plan(table).validate(diagnostics)),
             dscp: table.dscp.map(|dscp| dscp.0),
+            transport: transport(table, has_udp, diagnostics),
         });
     }
     diagnostics.limit(&section.uplink, MAX_LIST, "uplinks", "list fewer");
@@ -259,6 +266,17 @@ fn max_rtt(table: &UplinkTable, diagnostics: &mut Diagnostics<'_>) -> Option<Dur
     }
     let bounds = Duration::from_millis(1)..=Duration::from_secs(60);
     Some(diagnostics.duration(&table.max_rtt, "max_rtt", bounds).unwrap_or(Duration::from_millis(800)))
+}
+
+/// What packets to the home agent are encapsulated in; native where the data plane has nothing else.
+fn transport(table: &UplinkTable, has_udp: bool, diagnostics: &mut Diagnostics<'_>) -> Transport {
+    let usual = if has_udp { Transport::Auto } else { Transport::Native };
+    let Some(written) = &table.transport else { return usual };
+    if !has_udp && **written != Transport::Native {
+        let hint = "write data_plane = \"bpf\", or transport = \"native\"";
+        diagnostics.report(written.span(), "the kernel's tunnel device has no UDP encapsulation", hint);
+    }
+    **written
 }
 
 fn data_plan(UplinkTable { cap, period, period_start, beyond, .. }: &UplinkTable) -> DataPlanKeys<'_> {

@@ -177,7 +177,9 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
             "add a [home_agent], [mobile_router], [mnn], [shim], [geo] or [mnpp] table; docs/config.md shows them";
         diagnostics.report(0..0, "no role", hint);
     }
-    let mobile_router = file.mobile_router.and_then(|section| mobile_router::validate(section, &mut diagnostics));
+    let has_udp = file.data_plane != DataPlane::Ip6tnl;
+    let mobile_router =
+        file.mobile_router.and_then(|section| mobile_router::validate(section, has_udp, &mut diagnostics));
     let geo = file.geo.and_then(|section| geo::validate(section, &mut diagnostics));
     if file.data_plane == DataPlane::Ip6tnl {
         check_bpf_settings(&file.accel, &file.firewall, &mut diagnostics);
@@ -192,7 +194,7 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
         firewall: file.firewall.map_or(Firewall::Obey, Spanned::into_inner),
         control: control_socket(file.control, &mut diagnostics),
         metrics: file.metrics.map(|table| metrics_listener(&table.listen, &mut diagnostics)),
-        home_agent: file.home_agent.map(|section| home_agent::validate(section, &mut diagnostics)),
+        home_agent: file.home_agent.map(|section| home_agent::validate(section, has_udp, &mut diagnostics)),
         mnpp: file.mnpp.map(|section| mnpp::validate(section, usual, &mut diagnostics)),
         mobile_router,
         geo,

@@ -5,7 +5,7 @@ use core::time::Duration;
 use roam6_linux::firewall::Policy;
 use roam6_linux::{Backend, HostOptions};
 use roam6_proto::base::vec_set::VecSet;
-use roam6_proto::contract::config::nemo::Authentication;
+use roam6_proto::contract::config::nemo::{Authentication, Transport, UplinkConfig};
 use std::net::Ipv6Addr;
 
 /// Name of the tunnel device.
@@ -56,6 +56,14 @@ fn udp_encap_addresses(config: &Config) -> VecSet<Ipv6Addr> {
     agent.chain(router.map(|router| router.home_address.0)).collect()
 }
 
+/// Addresses of the roles in UDP over IPv6; empty unless the configuration enables it.
+fn udp6_addresses(config: &Config) -> VecSet<Ipv6Addr> {
+    let agent = config.home_agent.iter().filter(|agent| agent.config.udp6).map(|agent| agent.config.address);
+    let may_change = |uplink: &UplinkConfig| uplink.transport != Transport::Native;
+    let router = config.mobile_router.iter().filter(|router| router.uplinks.iter().any(may_change));
+    agent.chain(router.map(|router| router.home_address.0)).collect()
+}
+
 /// The options of the host for these roles.
 pub(super) fn host_options(config: &Config) -> HostOptions {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -77,7 +85,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         },
         device: TUNNEL_DEVICE.to_owned(),
         dsmip_addresses: udp_encap_addresses(config),
-        udp6_addresses: VecSet::new(),
+        udp6_addresses: udp6_addresses(config),
         max_tunnels: number(bindings).saturating_add(EXTRA_TUNNELS),
         max_contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
         busy_poll: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.busy_poll),

@@ -47,6 +47,7 @@ pub(crate) fn state() -> NodeState {
                 samples: 32,
                 changed: Duration::from_secs(600),
             }),
+            transport: Some("udp".to_owned()),
             usage: Some(UsageView {
                 tx: 810_000_000,
                 rx: 4_000_000_000,

@@ -46,6 +46,7 @@ pub(crate) fn links(state: &NodeState) -> Table {
             ("ADDRESSES", |row| list(&row.addresses)),
             ("RTT", |row| row.quality.map_or_else(String::new, |quality| format_duration(quality.rtt))),
             ("LOSS", |row| row.quality.map_or_else(String::new, |quality| percent(quality.loss_permille))),
+            ("TRANSPORT", |row| optional(row.transport.as_ref())),
             ("USED", |row| row.usage.map_or_else(|| optional(None::<u64>), used)),
             ("STATE", |row| row.state.to_string()),
         ],
@@ -113,13 +114,14 @@ fn prefixes_of(row: &BindingView) -> String {
     served.chain(refused).collect::<Vec<_>>().join(",")
 }
 
-/// The care-of address; one of IPv4 as the home agent sees it.
+/// The care-of address; one over IPv4 or in UDP as the home agent sees it.
 fn care_of(row: &BindingView) -> String {
     let ipv4 = row.care_of.and_then(|address| address.to_ipv4_mapped());
     match (ipv4, row.udp_port) {
         (Some(address), Some(port)) => format!("{address}:{port}"),
         (Some(address), None) => address.to_string(),
-        (None, _) => optional(row.care_of),
+        (None, Some(port)) => format!("[{}]:{port}", optional(row.care_of)),
+        (None, None) => optional(row.care_of),
     }
 }
 
@@ -342,8 +344,8 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
     #[test]
     fn links_and_tunnels_show_their_addresses() {
         let expected = "\
-LINK  ROLE  CARRIER  MTU   ROUTER  ADDRESSES      RTT   LOSS  USED           STATE
-eth1  home  up       1500  -       2001:db8:1::1  48ms  3.1%  4.81GB/5.00GB  home
+LINK  ROLE  CARRIER  MTU   ROUTER  ADDRESSES      RTT   LOSS  TRANSPORT  USED           STATE
+eth1  home  up       1500  -       2001:db8:1::1  48ms  3.1%  udp        4.81GB/5.00GB  home
 ";
         assert_eq!(links(&sample::state()).render(Paint::Plain), expected);
         let expected = "\

@@ -88,6 +88,9 @@ pub struct HomeAgentConfig {
     /// assigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4_pool: Option<Ipv4Pool>,
+    /// Whether mobile routers are served in UDP over IPv6 too, where networks pass nothing else.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub udp6: bool,
 }
 
 impl Default for HomeAgentConfig {
@@ -109,6 +112,7 @@ impl Default for HomeAgentConfig {
             path_mtu: 1500,
             ipv4: None,
             ipv4_pool: None,
+            udp6: false,
         }
     }
 }
@@ -318,6 +322,28 @@ pub struct UplinkConfig {
     /// Differentiated services code point of outer headers, 0 to 63; `None`: that of the inner packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
+    /// What packets to the home agent are encapsulated in.
+    #[serde(default, skip_serializing_if = "Transport::is_native")]
+    pub transport: Transport,
+}
+
+/// What packets between an uplink and the home agent are encapsulated in.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// IPv6 in IPv6, and what RFC 5555 has over IPv4.
+    #[default]
+    Native,
+    /// The same, and UDP over IPv6 where a network does not pass it.
+    Auto,
+    /// Always UDP.
+    Udp,
+}
+
+impl Transport {
+    fn is_native(&self) -> bool {
+        *self == Transport::Native
+    }
 }
 
 /// A data plan: the traffic of an uplink in a period, both directions together.
@@ -380,6 +406,7 @@ impl Default for UplinkConfig {
             metered: false,
             plan: None,
             dscp: None,
+            transport: Transport::Native,
         }
     }
 }

@@ -17,7 +17,8 @@ pub use address::{
 pub use io::{EthertypeSubscription, UdpPortHold};
 pub use mptcp::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 pub use record::{
-    BindingRecord, CareOfPrefixRecord, HbaSetRecord, JournalKey, JournalRecord, SequenceRecord, UsageRecord,
+    BindingRecord, CareOfPrefixRecord, HbaSetRecord, JournalKey, JournalRecord, NetworkRecord, SequenceRecord,
+    UsageRecord,
 };
 pub use route::{NextHop, PolicyRule, Route, RouteTable};
 pub use shim::{ContextTrigger, MAX_LOCATORS, ShimContext, ShimUplink};
@@ -212,6 +213,9 @@ impl Item {
                 Key::JournalRecord(JournalKey::CareOfPrefix(lent.prefix))
             }
             Item::JournalRecord(JournalRecord::Usage(usage)) => Key::JournalRecord(JournalKey::Usage(usage.bid)),
+            Item::JournalRecord(JournalRecord::Network(network)) => {
+                Key::JournalRecord(JournalKey::Network(network.network))
+            }
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum JournalRecord {
     CareOfPrefix(CareOfPrefixRecord),
     /// The traffic of an uplink.
     Usage(UsageRecord),
+    /// A visited network that passes UDP only.
+    Network(NetworkRecord),
 }
 
 /// The key of a record.
@@ -48,6 +50,20 @@ pub enum JournalKey {
     /// See [`UsageRecord`].
     #[display("the traffic of uplink {_0}")]
     Usage(Bid),
+    /// See [`NetworkRecord`].
+    #[display("the transport in network {_0:016x}")]
+    Network(u64),
+}
+
+/// A visited network that passes UDP only: there a later visit begins with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkRecord {
+    /// A hash of interface, prefix and router.
+    pub network: u64,
+    /// When to try again without UDP, seconds since 1970-01-01T00:00Z; 0 if the time was unknown.
+    pub native_retry_unix: u64,
+    /// Number of such trials without success.
+    pub failures: u8,
 }
 
 /// The traffic of an uplink: what its data plan has left outlives restarts.
@@ -127,6 +143,9 @@ pub struct BindingRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "at_home")]
     pub home_link_address: Option<LinkAddress>,
+    /// The UDP ports of those of `care_of` that are reached in UDP over IPv6.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub udp_ports: Vec<(Bid, u16)>,
 }
 
 /// The last sequence number used.

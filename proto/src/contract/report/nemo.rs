@@ -53,6 +53,9 @@ reports! {
         /// A path that was degraded, or silent, has been good for long enough to be used as before.
         #[display("path {bid} by {} is as good as before", CareOfText(care_of))]
         PathRestored { bid: Bid, care_of: Ipv6Addr },
+        /// Packets of an uplink are encapsulated differently from now on: `udp`, or `native` again.
+        #[display("{link}: {to} to the home agent, bid {bid}: {why}")]
+        TransportChanged { link: LinkId, bid: Bid, to: String, why: String },
         /// An uplink has carried what its data plan has.
         #[display("{link}: data plan used up: {used} of {cap} octets, bid {bid}")]
         PlanExhausted { link: LinkId, bid: Bid, used: u64, cap: u64 },

@@ -35,6 +35,9 @@ pub struct LinkView {
     /// Its traffic, if it is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageView>,
+    /// What packets to the home agent are encapsulated in, where it may change: `native` or `udp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
 }
 
 /// The quality of a path, from the last probes.

@@ -8,3 +8,4 @@ mod nat;
 mod pair;
 mod random_paths;
 mod several;
+mod udp6;

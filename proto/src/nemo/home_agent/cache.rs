@@ -126,7 +126,7 @@ impl Binding {
         let left = self.lingering.iter().rev().map(|(care_of, _)| *care_of);
         let mut leaving: Vec<CareOf> = Vec::new();
         for care_of in current.chain(left).filter(|care_of| !care_of.simultaneous_home) {
-            let seen = leaving.iter().chain(&next.care_of).any(|other| other.address == care_of.address);
+            let seen = leaving.iter().chain(&next.care_of).any(|other| other.covers(&care_of));
             if !seen {
                 leaving.push(care_of);
             }
@@ -177,6 +177,7 @@ impl Binding {
             router: registration.router,
             link_local: registration.link_local.is_some(),
             home_link_address: registration.home_link_address,
+            udp_ports: registration.care_of.iter().filter_map(|one| Some((one.bid, one.udp?))).collect(),
         }
     }
 }

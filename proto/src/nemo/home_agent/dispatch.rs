@@ -48,6 +48,7 @@ impl HomeAgent {
     fn dispatch(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, on_link: bool, out: &mut Outbox) {
         let ours = datagram.destination == self.config.address;
         match datagram.protocol {
+            protocol::UDP if ours && self.config.udp6 => self.receive_udp6(now, packet, out),
             protocol::MOBILITY if ours => self.receive_mobility(now, packet, datagram, false, out),
             // The security association identifies the sender (RFC 6275 §9.3.1).
             protocol::ESP if ours => self.receive_esp(now, packet, datagram, out),

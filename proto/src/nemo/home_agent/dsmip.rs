@@ -18,7 +18,7 @@ use std::net::Ipv4Addr;
 const IPV4_DESTINATION: core::ops::Range<usize> = 16..20;
 
 /// Why an encapsulated packet is dropped.
-type Dropped = (DropReason, String);
+pub(super) type Dropped = (DropReason, String);
 
 impl HomeAgent {
     /// Processes an IPv4 packet. The inner update is validated as any other. Only a Binding Update is answered, since
@@ -126,7 +126,7 @@ fn reported_care_of(options: &[MobilityOption], seen: Ipv4Addr) -> Option<Ipv4Ad
     reported.reduce(|first, other| if other == seen { other } else { first })
 }
 
-fn malformed(why: Malformed) -> Dropped {
+pub(super) fn malformed(why: Malformed) -> Dropped {
     (DropReason::Malformed, why.to_string())
 }
 

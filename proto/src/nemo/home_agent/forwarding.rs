@@ -69,6 +69,8 @@ impl HomeAgent {
 
     fn path(&self, care_of: &CareOf, weight: u16) -> TunnelPath {
         let (local, overhead) = self.local_end(care_of.address);
+        let encap = care_of.udp.map_or(Encap::Native, |remote| Encap::Udp { local: DSMIP_PORT, remote });
+        let overhead = overhead + encap.overhead();
         TunnelPath {
             bid: care_of.bid,
             local,
@@ -77,7 +79,7 @@ impl HomeAgent {
             mtu: self.path_mtu.mtu_to(care_of.address).saturating_sub(overhead),
             weight,
             direct: false,
-            encap: Encap::Native,
+            encap,
             dscp: None,
         }
     }

@@ -435,6 +435,7 @@ fn config(kind: u8) -> HomeAgentConfig {
         max_bindings: MAX_BINDINGS,
         duplicate_detection: kind & 8 == 0,
         advertisement_interval: (kind & 16 == 16).then(|| Duration::from_secs(600)),
+        udp6: kind & 1 == 1,
         ..Default::default()
     }
 }

@@ -24,7 +24,10 @@ impl HomeAgent {
                     self.restore_used_sequence(&record, out);
                     continue;
                 }
-                JournalRecord::HbaSet(_) | JournalRecord::CareOfPrefix(_) | JournalRecord::Usage(_) => continue,
+                JournalRecord::HbaSet(_)
+                | JournalRecord::CareOfPrefix(_)
+                | JournalRecord::Usage(_)
+                | JournalRecord::Network(_) => continue,
             };
             let care_of = self.unexpired_care_of(now, unix_now, &record);
             if care_of.is_empty() || !self.may_restore(&record, &care_of) {
@@ -52,16 +55,19 @@ impl HomeAgent {
             let end = *ends.next().unwrap_or(&record.expires_unix_micros);
             let left = Duration::from_micros(end.saturating_sub(unix_now)).min(self.config.max_lifetime);
             let at_home = *address == record.home_address.0;
+            let udp = record.udp_ports.iter().find(|(of, _)| of == bid).map(|(_, port)| *port);
             CareOf {
                 bid: *bid,
                 address: *address,
                 priority: *priority,
                 simultaneous_home: at_home,
+                udp,
                 expires: now + left,
             }
         });
         let reachable = |care_of: &CareOf| match Ipv4Endpoint::from_ipv6(care_of.address) {
             Some(_) => self.config.ipv4.is_some(),
+            None if care_of.udp.is_some() => self.config.udp6,
             None => !care_of.simultaneous_home || record.home_link_address.is_some(),
         };
         care_of.filter(|care_of| care_of.expires > now && reachable(care_of)).collect()

@@ -5,7 +5,7 @@ use super::care_of::is_routable_unicast;
 use super::types::{BidOption, BidStatus, CareOf};
 use crate::base::time::Time;
 use roam6_wire::mobility::{CareOfField, Status};
-use roam6_wire::{Bid, Ipv4Endpoint};
+use roam6_wire::{Bid, Ipv4Endpoint, Ipv6Endpoint};
 use std::net::Ipv6Addr;
 
 /// Maximum care-of addresses of one home address.
@@ -25,7 +25,12 @@ pub(super) struct BidUpdate {
     /// The source of an update over IPv4. It is the IPv4 care-of address, whatever the option has, because of NAT (RFC
     /// 5555 §4.2).
     pub ipv4_source: Option<Ipv4Endpoint>,
+    /// The source of an update in UDP over IPv6: likewise the care-of address of a path in UDP.
+    pub udp6_source: Option<Ipv6Endpoint>,
 }
+
+/// The care-of address of an option, with its UDP port.
+type End = (Ipv6Addr, Option<u16>);
 
 /// The resulting care-of addresses.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,10 +68,10 @@ pub(super) fn merge_care_of(
     }
     for option in options {
         let repeated = merged.bid_statuses.iter().any(|echo| echo.bid == option.bid);
-        if let (CareOfField::V4(_), Some(source), false) = (option.care_of, update.ipv4_source, update.deregister) {
+        if let Some(end) = observed_end(option, update).filter(|_| !update.deregister) {
             // A NAT has given the mapping of another care-of address, which has lost it, to this one.
             let is_present = |care_of: &CareOf| merged.bid_statuses.iter().any(|echo| echo.bid == care_of.bid);
-            merged.care_of.retain(|care_of| care_of.address != source.to_ipv6() || is_present(care_of));
+            merged.care_of.retain(|care_of| (care_of.address, care_of.udp) != end || is_present(care_of));
         }
         let result = match repeated || option.bid == Bid(0) {
             true => Err(Status::MCOA_MALFORMED),
@@ -107,10 +112,10 @@ fn register_bid(
     update: &BidUpdate,
     usable: &impl Fn(Ipv6Addr) -> bool,
 ) -> Result<(), Status> {
-    let remembered = known.iter().find(|one| one.bid == option.bid).map(|one| one.address);
-    let address = match option.care_of {
-        CareOfField::V6(address) => address,
-        CareOfField::V4(_) => update.ipv4_source.ok_or(Status::INVALID_CARE_OF)?.to_ipv6(),
+    let remembered = known.iter().find(|one| one.bid == option.bid).map(|one| (one.address, one.udp));
+    let (address, udp) = match option.care_of {
+        CareOfField::V6(address) if !option.udp => (address, None),
+        CareOfField::V6(_) | CareOfField::V4(_) => observed_end(option, update).ok_or(Status::INVALID_CARE_OF)?,
         CareOfField::None => remembered.ok_or(Status::MCOA_UNKNOWN_CARE_OF)?,
     };
     // An IPv4 care-of address was the source of this update or of a former one.
@@ -120,7 +125,8 @@ fn register_bid(
     }
     let home = update.home_address.filter(|_| option.simultaneous_home);
     let usable = home.map_or_else(|| usable(address), |home| home == address);
-    if !usable || care_of.iter().any(|other| other.address == address && other.bid != option.bid) {
+    let same = |other: &CareOf| (other.address, other.udp) == (address, udp) && other.bid != option.bid;
+    if !usable || care_of.iter().any(same) {
         return Err(Status::INVALID_CARE_OF);
     }
     care_of.retain(|one| one.bid != option.bid);
@@ -128,8 +134,17 @@ fn register_bid(
         return Err(Status::INSUFFICIENT_RESOURCES);
     }
     let (bid, priority, expires) = (option.bid, option.priority, update.expires);
-    care_of.push(CareOf { bid, address, priority, simultaneous_home: option.simultaneous_home, expires });
+    care_of.push(CareOf { bid, address, priority, simultaneous_home: option.simultaneous_home, udp, expires });
     Ok(())
+}
+
+/// The source of the update, if that is the care-of address of `option`.
+fn observed_end(option: &BidOption, update: &BidUpdate) -> Option<End> {
+    match option.care_of {
+        CareOfField::V4(_) => update.ipv4_source.map(|source| (source.to_ipv6(), None)),
+        CareOfField::V6(_) if option.udp => update.udp6_source.map(|source| (source.address, Some(source.port))),
+        CareOfField::V6(_) | CareOfField::None => None,
+    }
 }
 
 #[cfg(test)]
@@ -144,6 +159,7 @@ mod tests {
             address: address.parse().unwrap(),
             priority: 0,
             simultaneous_home: false,
+            udp: None,
             expires: Time::ZERO,
         }
     }
@@ -154,11 +170,19 @@ mod tests {
             priority: 0,
             simultaneous_home: false,
             care_of: CareOfField::V6(address.parse().unwrap()),
+            udp: false,
         }
     }
 
     fn update(ends: bool, overwrite: bool) -> BidUpdate {
-        BidUpdate { deregister: ends, overwrite, expires: SOON, home_address: None, ipv4_source: None }
+        BidUpdate {
+            deregister: ends,
+            overwrite,
+            expires: SOON,
+            home_address: None,
+            ipv4_source: None,
+            udp6_source: None,
+        }
     }
 
     fn statuses(merged: &MergedCareOf) -> Vec<Status> {

@@ -30,6 +30,7 @@ mod sysctls;
 mod timers;
 mod transaction;
 mod types;
+mod udp6;
 mod unreachable_routes;
 mod used_sequences;
 mod validate;

@@ -50,6 +50,7 @@ impl HomeAgent {
         let advice = self.config.refresh_advice.map(lifetime_units).filter(|advice| *advice > 0 && *advice < lifetime);
         options.extend(advice.filter(|_| status.is_accepted()).map(MobilityOption::BindingRefreshAdvice));
         options.extend(answer.dsmip.map(|dsmip| dsmip.nat_detection_option()));
+        options.extend(Some(self.capabilities()).filter(|_| answer.has_capabilities));
         options.extend(answer.timestamp.map(|timestamp| MobilityOption::ReplayProtection(timestamp.0)));
         let flags = if answer.router { AckFlags::ROUTER } else { AckFlags::NONE };
         let message = Message::BindingAcknowledgement(BindingAcknowledgement {
@@ -68,9 +69,10 @@ impl HomeAgent {
             Authentication::None | Authentication::Ipsec(_) => message.emit(source, destination),
         };
         let bytes = self.protect(&header, &answer.authentication, (protocol::MOBILITY, &bytes));
-        match answer.dsmip {
-            Some(dsmip) => self.transmit_dsmip(dsmip.observed.source, &bytes, out),
-            None => out.transmit(Transmit { via: answer.via, bytes }),
+        match (answer.dsmip, answer.udp6) {
+            (Some(dsmip), _) => self.transmit_dsmip(dsmip.observed.source, &bytes, out),
+            (None, Some(end)) => self.transmit_udp6(end, &bytes, out),
+            (None, None) => out.transmit(Transmit { via: answer.via, bytes }),
         }
     }
 
@@ -81,14 +83,16 @@ impl HomeAgent {
         let bid = (care_of.bid != Bid(0)).then(|| MobilityOption::BindingIdentifier(echo.to_option(Status::ACCEPTED)));
         let message = Message::BindingRefreshRequest { options: bid.into_iter().collect() };
         let ipv4_end = Ipv4Endpoint::from_ipv6(care_of.address);
-        let to = if ipv4_end.is_some() { home.0 } else { care_of.address };
-        let header = self.header(to, home, !care_of.simultaneous_home && ipv4_end.is_none());
+        let is_encapsulated = ipv4_end.is_some() || care_of.udp.is_some();
+        let to = if is_encapsulated { home.0 } else { care_of.address };
+        let header = self.header(to, home, !care_of.simultaneous_home && !is_encapsulated);
         let bytes = message.emit(header.real_source(), header.real_destination());
         let authentication = self.prefix_table_row(home).map_or(Authentication::None, |row| row.authentication.clone());
         let bytes = self.protect(&header, &authentication, (protocol::MOBILITY, &bytes));
-        match ipv4_end {
-            Some(end) => self.transmit_dsmip(end, &bytes, out),
-            None => out.transmit(Transmit { via, bytes }),
+        match (ipv4_end, care_of.udp_end()) {
+            (Some(end), _) => self.transmit_dsmip(end, &bytes, out),
+            (None, Some(end)) => self.transmit_udp6(end, &bytes, out),
+            (None, None) => out.transmit(Transmit { via, bytes }),
         }
     }
 

@@ -10,9 +10,10 @@ use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};
 use roam6_wire::mobility::{
-    BindingUpdate, CareOfField, FlowIdentification, MobilityOption, Status, authenticated_part,
+    BindingUpdate, Capabilities, CareOfField, FlowIdentification, MobilityOption, PathEncapsulation, Status,
+    authenticated_part,
 };
-use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
+use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Ipv6Endpoint, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
 
 /// The content of a Binding Update.
@@ -36,6 +37,10 @@ pub(super) struct UpdateRequest {
     pub link_address: Option<LinkAddress>,
     /// The source of the IPv4 encapsulation, if any.
     pub ipv4_source: Option<ObservedSource>,
+    /// The source of the UDP encapsulation over IPv6, if any, as translated by a NAT.
+    pub udp6_source: Option<Ipv6Endpoint>,
+    /// The capabilities of the mobile router, if it names any.
+    pub capabilities: Option<Capabilities>,
     /// It was in valid ESP of the home address's security association.
     pub in_esp: bool,
     /// The sequence number.
@@ -108,6 +113,8 @@ impl UpdateRequest {
             has_alternate_care_of: false,
             link_address: neighbour,
             ipv4_source: None,
+            udp6_source: None,
+            capabilities: None,
             in_esp: false,
             sequence: update.sequence,
             lifetime: Duration::from_secs(update.lifetime_seconds().into()),
@@ -130,6 +137,10 @@ impl UpdateRequest {
         };
         for option in &update.options {
             request.read_option(option, datagram.payload);
+        }
+        for option in &mut request.bid_options {
+            let named = request.capabilities.as_ref().map(|named| named.encapsulation_of(option.bid));
+            option.udp = named == Some(PathEncapsulation::UDP);
         }
         request
     }
@@ -156,7 +167,9 @@ impl UpdateRequest {
                 priority: option.priority,
                 simultaneous_home: option.simultaneous_home,
                 care_of: option.care_of,
+                udp: false,
             }),
+            MobilityOption::Capabilities(capabilities) => self.capabilities = Some(capabilities.clone()),
             MobilityOption::FlowIdentification(flow) => self.flows.push(flow.clone()),
             MobilityOption::FlowSummary(fids) => self.flow_summary.extend(fids),
             MobilityOption::ReplayProtection(timestamp) => self.timestamp = Some(Timestamp(*timestamp)),
@@ -170,7 +183,7 @@ impl UpdateRequest {
                 self.malformed_bid = true;
                 let bid = body.first_chunk().map_or(Bid(0), |bid| Bid(u16::from_be_bytes(*bid)));
                 let care_of = CareOfField::None;
-                self.bid_options.push(BidOption { bid, priority: 0, simultaneous_home: false, care_of });
+                self.bid_options.push(BidOption { bid, priority: 0, simultaneous_home: false, care_of, udp: false });
             }
             MobilityOption::Invalid { kind: kind::FLOW_IDENTIFICATION, body } => {
                 let fid = body.first_chunk().map_or(Fid(0), |fid| Fid(u16::from_be_bytes(*fid)));
@@ -183,7 +196,18 @@ impl UpdateRequest {
 
     /// Whether its source is the home address itself (RFC 6275 §11.5.5).
     pub(super) fn is_from_home_address(&self) -> bool {
-        !self.has_home_address_option && self.ipv4_source.is_none()
+        !self.has_home_address_option && !self.is_encapsulated()
+    }
+
+    /// Whether it arrived over IPv4, or in UDP over IPv6: from an address that only the outer header has.
+    pub(super) fn is_encapsulated(&self) -> bool {
+        self.ipv4_source.is_some() || self.udp6_source.is_some()
+    }
+
+    /// Where it came from, as the network shows it.
+    pub(super) fn peer(&self) -> Ipv6Addr {
+        let ipv4 = self.ipv4_source.map(|seen| seen.source.to_ipv6());
+        ipv4.or(self.udp6_source.map(|end| end.address)).unwrap_or(self.source)
     }
 
     /// Explicit mode: whether it lists its prefixes (RFC 3963 §5.2).
@@ -214,6 +238,8 @@ impl UpdateRequest {
             flows: Vec::new(),
             ipv4: Vec::new(),
             dsmip: None,
+            udp6: self.udp6_source,
+            has_capabilities: self.capabilities.is_some(),
         }
     }
 }

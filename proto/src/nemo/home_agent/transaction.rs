@@ -171,12 +171,12 @@ impl HomeAgent {
         let first = binding.current.is_none();
         let moved = binding.current.as_ref().is_some_and(|old| old.addresses() != next.addresses());
         for care_of in binding.lingering_after(&next) {
-            if !binding.lingering.iter().any(|(old, _)| old.address == care_of.address) {
+            if !binding.lingering.iter().any(|(old, _)| old.covers(&care_of)) {
                 binding.lingering.reserve_exact(1);
                 binding.lingering.push((care_of, now + OLD_PATH_LIFETIME));
             }
         }
-        binding.lingering.retain(|(old, _)| !next.care_of.iter().any(|care_of| care_of.address == old.address));
+        binding.lingering.retain(|(old, _)| !next.care_of.iter().any(|care_of| care_of.covers(old)));
         binding.refresh_requested = false;
         binding.forget_at = None;
         binding.has_tombstone = false;

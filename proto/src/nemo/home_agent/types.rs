@@ -6,7 +6,7 @@ use crate::{Time, Via};
 use core::time::Duration;
 use derive_more::Display;
 use roam6_wire::mobility::{CareOfField, FlowIdentification, MobilityOption, Status};
-use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Sequence};
+use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Ipv6Endpoint, Sequence};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A registered care-of address.
@@ -20,6 +20,8 @@ pub(super) struct CareOf {
     pub priority: u8,
     /// It is the home address: the mobile router is on the home link as well (RFC 5648 §5.6.3).
     pub simultaneous_home: bool,
+    /// The UDP port of a path in UDP over IPv6; that of a path over IPv4 is in the address.
+    pub udp: Option<u16>,
     /// End of its lifetime.
     pub expires: Time,
 }
@@ -31,8 +33,18 @@ impl CareOf {
     }
 
     pub(super) fn is_same_path(&self, other: &CareOf) -> bool {
-        (self.bid, self.address, self.priority, self.simultaneous_home)
-            == (other.bid, other.address, other.priority, other.simultaneous_home)
+        (self.bid, self.address, self.priority, self.simultaneous_home, self.udp)
+            == (other.bid, other.address, other.priority, other.simultaneous_home, other.udp)
+    }
+
+    /// Whether packets from `former` are accepted as those of this one: a path in UDP accepts them without it too.
+    pub(super) fn covers(&self, former: &CareOf) -> bool {
+        self.address == former.address && (former.udp.is_none() || former.udp == self.udp)
+    }
+
+    /// The end of its path in UDP over IPv6, if it has one.
+    pub(super) fn udp_end(&self) -> Option<Ipv6Endpoint> {
+        Some(Ipv6Endpoint { address: self.address, port: self.udp? })
     }
 }
 
@@ -47,6 +59,8 @@ pub(super) struct BidOption {
     pub simultaneous_home: bool,
     /// Care-of address, if the option has one.
     pub care_of: CareOfField,
+    /// Its path is in UDP over IPv6.
+    pub udp: bool,
 }
 
 /// The result for one option.
@@ -131,6 +145,10 @@ pub(super) struct Reply {
     pub ipv4: Vec<MobilityOption>,
     /// The encapsulation, if the update arrived over IPv4.
     pub dsmip: Option<DsmipEncapsulation>,
+    /// The source of the update, if it arrived in UDP over IPv6.
+    pub udp6: Option<Ipv6Endpoint>,
+    /// The update has the capabilities option.
+    pub has_capabilities: bool,
 }
 
 /// A timer of the home agent.

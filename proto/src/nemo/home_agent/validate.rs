@@ -95,8 +95,7 @@ impl HomeAgent {
     }
 
     fn note_fault(&mut self, now: Time, request: &UpdateRequest, why: String, out: &mut Outbox) {
-        let (home_address, peer) =
-            (request.home, request.ipv4_source.map_or(request.source, |seen| seen.source.to_ipv6()));
+        let (home_address, peer) = (request.home, request.peer());
         if self.faults.record(now, home_address, why.clone()) {
             out.report(NemoReport::Fault { home_address, peer, bid: None, why });
         }
@@ -181,7 +180,7 @@ impl HomeAgent {
         }
         let latest = binding.and_then(Binding::latest);
         let ipv4_care_of = answer.dsmip.map(|dsmip| dsmip.care_of);
-        let from_home = ipv4_care_of.is_none() && request.care_of.0 == request.home.0;
+        let from_home = !request.is_encapsulated() && request.care_of.0 == request.home.0;
         let ends = request.lifetime.is_zero() || (from_home && request.bid_options.is_empty());
         if !ends && latest.is_some_and(|latest| latest.router != request.router) {
             return Err(Rejection::Reply(Status::REGISTRATION_TYPE_CHANGE));
@@ -197,7 +196,7 @@ impl HomeAgent {
             return Err(Rejection::Reply(Status::INSUFFICIENT_RESOURCES));
         }
         if !ends
-            && ipv4_care_of.is_none()
+            && !request.is_encapsulated()
             && !request.has_home_address_option
             && !request.bid_options.iter().any(|option| option.simultaneous_home)
         {
@@ -306,11 +305,13 @@ impl HomeAgent {
         prefixes: &[Prefix],
     ) -> Result<MergedCareOf, Rejection> {
         let reach = TunnelDestinations { home: request.home, prefixes };
+        let udp6_care_of = request.udp6_source;
         let usable = |address: Ipv6Addr| match Ipv4Endpoint::from_ipv6(address) {
             Some(end) => self.is_valid_ipv4_care_of(end) && self.may_nest(reach, &[address]),
             None => self.is_valid_care_of(address) && self.may_nest(reach, &[address]),
         };
-        if ipv4_care_of.is_some_and(|end| !usable(end.to_ipv6())) {
+        let observed = ipv4_care_of.map(|end| end.to_ipv6()).or(udp6_care_of.map(|end| end.address));
+        if observed.is_some_and(|address| !usable(address)) {
             return Err(Rejection::Reply(Status::INVALID_CARE_OF));
         }
         if !request.bid_options.is_empty() {
@@ -326,16 +327,22 @@ impl HomeAgent {
             let reachable = self.config.home_and_away && self.home_link.is_up() && link_address.is_some();
             let home = Some(request.home.0).filter(|_| reachable);
             let (ends, overwrite) = (request.lifetime.is_zero(), request.overwrite);
-            let update =
-                mcoa::BidUpdate { deregister: ends, overwrite, expires, home_address: home, ipv4_source: ipv4_care_of };
+            let update = mcoa::BidUpdate {
+                deregister: ends,
+                overwrite,
+                expires,
+                home_address: home,
+                ipv4_source: ipv4_care_of,
+                udp6_source: udp6_care_of,
+            };
             let merged = mcoa::merge_care_of(known, &request.bid_options, &update, usable).map_err(Rejection::Reply)?;
             let away = merged.care_of.iter().filter(|care_of| !care_of.simultaneous_home);
             let away: Vec<Ipv6Addr> = away.map(|care_of| care_of.address).collect();
             // Kept care-of addresses were checked against other prefixes.
             return if ends || self.may_nest(reach, &away) { Ok(merged) } else { refused(Status::INVALID_CARE_OF) };
         }
-        let address = match ipv4_care_of {
-            Some(end) => end.to_ipv6(),
+        let address = match observed {
+            Some(address) => address,
             None if !is_routable_unicast(request.care_of.0) => {
                 let why = "the care-of address is not a unicast address";
                 return Err(Rejection::Drop(DropReason::Malformed, why));
@@ -343,7 +350,8 @@ impl HomeAgent {
             None if usable(request.care_of.0) => request.care_of.0,
             None => return Err(Rejection::Reply(Status::INVALID_CARE_OF)),
         };
-        let care_of = CareOf { bid: Bid(0), address, priority: 0, simultaneous_home: false, expires };
+        let udp = udp6_care_of.map(|end| end.port);
+        let care_of = CareOf { bid: Bid(0), address, priority: 0, simultaneous_home: false, udp, expires };
         Ok(MergedCareOf { care_of: vec![care_of], bid_statuses: Vec::new() })
     }
 

@@ -108,7 +108,7 @@ impl HomeAgent {
         registration: &Registration,
         care_of: &CareOf,
     ) -> BindingView {
-        BindingView {
+        let view = BindingView {
             bid: care_of.bid,
             prefixes: registration.prefixes.to_vec(),
             sequence: binding.sequence,
@@ -116,7 +116,8 @@ impl HomeAgent {
             state: if binding.pending.is_some() { BindingState::Registering } else { BindingState::Bound },
             ..self.show_unbound(now, home)
         }
-        .with_care_of(Some(care_of.address))
+        .with_care_of(Some(care_of.address));
+        BindingView { udp_port: care_of.udp.or(view.udp_port), ..view }
     }
 
     fn show_link(&self, name: &str) -> LinkView {
@@ -125,6 +126,7 @@ impl HomeAgent {
             error_age: None,
             quality: None,
             usage: None,
+            transport: None,
             name: name.into(),
             role: LinkRole::Home,
             up: self.home_link.link().is_some(),

@@ -123,12 +123,10 @@ impl MobileRouter {
             _ => self.registration.find_by_sequence(message.sequence),
         };
         let Some((wanted, sent)) = answered.filter(|(wanted, _)| wanted.home_agent == datagram.source) else {
-            if self.receive_deregistration_answer(datagram, message, protected)
-                || self.receive_path_answer(now, datagram, message, protected, out)
-            {
-                return;
+            if !self.receive_other_answer(now, datagram, message, protected, out) {
+                drop(DropReason::Unsolicited, out);
             }
-            return drop(DropReason::Unsolicited, out);
+            return;
         };
         let (wanted, sent) = (wanted.clone(), sent);
         if let Err(reason) = self.verify(datagram, message, &wanted, protected) {
@@ -141,6 +139,8 @@ impl MobileRouter {
         let (home_agent, status, sequence) = (wanted.home_agent, message.status.0, message.sequence);
         let granted = lifetime_of(message.lifetime_units);
         self.diagnosis.note_answered();
+        self.note_update_answered(wanted.first_visited());
+        self.note_capabilities(message);
         out.report(NemoReport::AcknowledgementReceived { home_agent, status, sequence, lifetime: granted });
         let consequence = self.action_for(now, message, &wanted);
         if matches!(consequence, AckAction::Rejected | AckAction::Reregister)
@@ -185,6 +185,20 @@ impl MobileRouter {
         }
     }
 
+    /// Processes an answer to a de-registration elsewhere or to an update of one path; returns whether it is one.
+    fn receive_other_answer(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        message: &BindingAcknowledgement,
+        protected: bool,
+        out: &mut Outbox,
+    ) -> bool {
+        self.receive_deregistration_answer(datagram, message, protected)
+            || self.receive_path_answer(now, datagram, message, protected, out)
+            || self.receive_trial_answer(now, datagram, message, protected)
+    }
+
     /// Whether a rejection is not accepted yet: the update is retransmitted in its time, and the binding stays.
     ///
     /// A home agent authenticates status 146 for any unauthenticated update in our name, and an on-path attacker can
@@ -222,7 +236,7 @@ impl MobileRouter {
         wanted: &DesiredRegistration,
         protected: bool,
     ) -> Result<(), DropReason> {
-        let routed = wanted.first_visited().is_some_and(|care_of| care_of.ipv4().is_none());
+        let routed = wanted.first_visited().is_some_and(|care_of| !care_of.is_observed());
         if routed != datagram.routing_home.is_some() {
             return Err(DropReason::NotForUs);
         }
@@ -322,7 +336,7 @@ impl MobileRouter {
             && matches!(held.location, Location::Away { mcoa: false, .. });
         self.receive_home_status(message, &requested, &held);
         let care_of: Vec<_> = held.care_of().iter().map(|care_of| care_of.address.0).collect();
-        let sender = held.first_visited().copied().filter(|care_of| care_of.ipv4().is_some());
+        let sender = held.first_visited().copied().filter(CareOf::is_observed);
         let advice = sender.and_then(|sender| self.receive_nat_detection(now, message, &sender, advice)).or(advice);
         self.ha_registers_source_only |= refuses_bare_bids(message, &requested);
         self.receive_flow_statuses(message, &held, out);
@@ -391,7 +405,7 @@ pub(super) fn echoes_timestamp(message: &BindingAcknowledgement, sent: &Transmis
 /// do, although it has them.
 fn refuses_bare_bids(message: &BindingAcknowledgement, requested: &DesiredRegistration) -> bool {
     let sender = requested.first_visited();
-    let bare = |care_of: &&CareOf| care_of.ipv4().is_some() && Some(*care_of) != sender;
+    let bare = |care_of: &&CareOf| care_of.is_observed() && Some(*care_of) != sender;
     let refused = |care_of: &CareOf| {
         message.options.iter().any(|option| match option {
             MobilityOption::BindingIdentifier(answer) => {

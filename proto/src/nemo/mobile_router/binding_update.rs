@@ -3,7 +3,7 @@
 
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration, Location};
-use crate::contract::config::nemo::Authentication;
+use crate::contract::config::nemo::{Authentication, Transport};
 use crate::contract::item::{JournalRecord, SequenceRecord};
 use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::{Timestamp, authenticate};
@@ -33,6 +33,9 @@ impl MobileRouter {
         self.diagnosis.note_sent(now, wanted.home_agent);
         // The home agent applies the updates in the order of their numbers.
         self.path_update = None;
+        if let Some(sender) = wanted.first_visited() {
+            self.note_update_sent(now, sender);
+        }
         let message = self.build_update(now, (wanted, true), sequence, units, out);
         let stamped = matches!(self.config.authentication, Authentication::SharedKey(_));
         self.registration.record_timestamp(self.last_timestamp.filter(|_| stamped));
@@ -52,9 +55,9 @@ impl MobileRouter {
 
     /// The source of an update, which authenticators cover (RFC 4285 §5.1).
     pub(super) fn update_source(&self, wanted: &DesiredRegistration) -> CareOfAddress {
-        // Over IPv4 it is the inner home address; the outer address may be translated by a NAT and cannot be
+        // Over IPv4 and in UDP it is the inner home address; the outer address may be translated by a NAT and cannot be
         // authenticated.
-        let native = wanted.first_visited().filter(|care_of| care_of.ipv4().is_none());
+        let native = wanted.first_visited().filter(|care_of| !care_of.is_observed());
         native.map_or(CareOfAddress(self.config.home_address.0), |care_of| care_of.address)
     }
 
@@ -96,7 +99,7 @@ impl MobileRouter {
                 options.extend(self.flows_of(&all).map(|rule| self.flow_option(rule)));
             } else if lifetime_units > 0 || matches!(self.config.authentication, Authentication::Ipsec(_)) {
                 // ESP does not cover the source address (RFC 3776 §4.2).
-                let native = wanted.first_visited().filter(|care_of| care_of.ipv4().is_none());
+                let native = wanted.first_visited().filter(|care_of| !care_of.is_observed());
                 options.extend(native.map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
             }
             // With a Binding Identifier option, that alone has the address (RFC 5648 §8.1).
@@ -107,6 +110,8 @@ impl MobileRouter {
                 options.extend(prefixes.map(|prefix| MobilityOption::MobileNetworkPrefix(*prefix)));
             }
             if lifetime_units > 0 {
+                flags = if self.forces_udp4(wanted) { flags | UpdateFlags::FORCE_UDP } else { flags };
+                options.extend(self.capability_option(wanted));
                 options.extend(all.iter().filter_map(|care_of| self.path_mtu_option(care_of)));
                 options.extend(self.ipv4_home_options(wanted.home_agent));
             }
@@ -196,12 +201,12 @@ impl MobileRouter {
         })
     }
 
-    /// The care-of address field of a Binding Identifier option. An IPv4 one that the update is not sent from stays as
-    /// it is registered (RFC 5648 §4.1); if it is not, it gets an update of its own.
+    /// The care-of address field of a Binding Identifier option. One over IPv4 or in UDP that the update is not sent from
+    /// stays as it is registered (RFC 5648 §4.1); if it is not, it gets an update of its own.
     fn care_of_field(&self, care_of: &CareOf, wanted: &DesiredRegistration) -> Option<CareOfField> {
-        let Some(end) = care_of.ipv4() else { return Some(CareOfField::V6(care_of.address.0)) };
-        if wanted.first_visited() == Some(care_of) {
-            return Some(CareOfField::V4(end.address));
+        let own = care_of.ipv4().map_or(CareOfField::V6(care_of.address.0), |end| CareOfField::V4(end.address));
+        if !care_of.is_observed() || wanted.first_visited() == Some(care_of) {
+            return Some(own);
         }
         let held = self.registration.binding().filter(|held| held.registration.home_agent == wanted.home_agent);
         let known = held.is_some_and(|held| {
@@ -210,11 +215,18 @@ impl MobileRouter {
         (known && !self.ha_registers_source_only).then_some(CareOfField::None)
     }
 
+    /// Whether the update asks for UDP over IPv4 without a NAT too (RFC 5555 §3.1.3).
+    fn forces_udp4(&self, wanted: &DesiredRegistration) -> bool {
+        let sender = wanted.first_visited().filter(|care_of| care_of.ipv4().is_some());
+        let uplink = sender.and_then(|care_of| self.uplink_of(care_of));
+        uplink.is_some_and(|uplink| uplink.config.transport == Transport::Udp)
+    }
+
     /// The path MTU of a care-of address, if it was found by probes: the home agent uses the same path and receives no
     /// Packet Too Big either.
     fn path_mtu_option(&self, care_of: &CareOf) -> Option<MobilityOption> {
         let mtu =
-            self.uplink_of(care_of).filter(|_| !care_of.on_home_link && care_of.ipv4().is_none())?.mtu_search.mtu()?;
+            self.uplink_of(care_of).filter(|_| !care_of.on_home_link && !care_of.is_observed())?.mtu_search.mtu()?;
         Some(MobilityOption::PathMtu { bid: care_of.bid, mtu: u16::try_from(mtu).ok()? })
     }
 }

@@ -5,6 +5,7 @@ use super::discovery::HomeAgentList;
 use super::ingress::IngressInterface;
 use super::mode_selector::ModeSelector;
 use super::registration::{DesiredRegistration, Location, Registration};
+use super::transport::UplinkTransport;
 use super::uplink::Uplink;
 use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::{DataPlan, MobileRouterConfig};
@@ -41,6 +42,7 @@ impl MobileRouter {
                     self.start_takeover(now);
                 }
                 JournalRecord::Usage(record) => self.restore_usage(record),
+                JournalRecord::Network(record) => self.restore_network(*record),
                 JournalRecord::CareOfPrefix(record) => self.restore_care_of_prefix(now, record),
                 _ => {}
             }
@@ -73,6 +75,9 @@ impl MobileRouter {
             let period = |plan: Option<DataPlan>| plan.map(|plan| (plan.period, plan.starts));
             if period(uplink.config.plan) != period(wanted.plan) {
                 uplink.usage.forget_period();
+            }
+            if uplink.config.transport != wanted.transport {
+                uplink.transport = UplinkTransport::default();
             }
             uplink.config = wanted.clone();
             self.uplinks.push(uplink);

@@ -139,6 +139,14 @@ impl MobileRouter {
         if !self.home_agents.contains(destination) || !self.uplinks.iter().any(ours) {
             return;
         }
+        if next_header == protocol::UDP && matches!(message, Message::DestinationUnreachable { code: 4, .. }) {
+            let now = self.now;
+            let sender = self.uplinks.iter_mut().find(|uplink| ours(uplink));
+            return sender
+                .into_iter()
+                .filter(|up| !up.is_udp())
+                .for_each(|uplink| uplink.transport.give_up_trials(now));
+        }
         let meaning = match message {
             Message::DestinationUnreachable { code: 0, .. } => "no route to the home agent",
             Message::DestinationUnreachable { code: 1, .. } => "administratively prohibited",
@@ -206,7 +214,7 @@ impl MobileRouter {
             }
             return;
         }
-        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && care_of.ipv4().is_none())
+        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && !care_of.is_observed())
         else {
             return;
         };

@@ -17,7 +17,9 @@ use roam6_wire::icmp6::{
     Echo, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterAdvertisement,
     RouterSolicitation,
 };
+use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU, protocol};
+use roam6_wire::udp6::destination_port;
 use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
@@ -53,6 +55,7 @@ impl MobileRouter {
             protocol::MOBILITY => self.receive_mobility(now, &datagram, false, out),
             protocol::ESP => self.receive_esp(now, &datagram, out),
             protocol::IPV6 => self.receive_tunnelled(&datagram, out),
+            protocol::UDP if destination_port(&packet.bytes) == Some(DSMIP_PORT) => self.receive_udp6(now, packet, out),
             protocol::UDP => self.receive_dhcp(now, packet.link, &datagram, out),
             _ => {}
         }
@@ -270,6 +273,10 @@ impl MobileRouter {
         if care_of.ipv4().is_some() {
             let inner = from(self.config.home_address.0);
             return self.ipv4_probe(&care_of, uplink, home_agent, &inner).filter(|_| registered);
+        }
+        if care_of.udp {
+            let inner = from(self.config.home_address.0);
+            return self.transmit_via(&care_of, home_agent, inner).filter(|_| registered);
         }
         let outer = Header::new(care_of.address.0, home_agent);
         let bytes = if registered {

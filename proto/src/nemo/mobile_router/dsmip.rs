@@ -5,7 +5,9 @@ use super::MobileRouter;
 use super::ipv4_uplink::Ipv4Uplink;
 use super::mapping::Mapping;
 use super::registration::{CareOf, DesiredRegistration, RefreshAdvice};
+use super::udp6;
 use super::uplink::Uplink;
+use crate::contract::config::nemo::Transport;
 use crate::contract::item::{Encap, TunnelPath};
 use crate::contract::report::NemoReport;
 use crate::nemo::dsmip::{NATKATIMEOUT, NO_KEEPALIVE, encapsulate};
@@ -48,6 +50,13 @@ impl Default for DsmipEncapsulation {
     }
 }
 
+impl DsmipEncapsulation {
+    /// Whether packets are in UDP.
+    pub(super) fn is_udp(self) -> bool {
+        self.udp
+    }
+}
+
 impl CareOf {
     /// The IPv4 end, if it is an IPv4 care-of address.
     pub(super) fn ipv4(&self) -> Option<Ipv4Endpoint> {
@@ -60,7 +69,7 @@ impl Uplink {
     pub(super) fn ipv4_care_of(&self) -> Option<CareOf> {
         let (bid, priority) = (self.config.bid, self.config.priority);
         let (address, link) = (self.ipv4.in_use().filter(|_| !self.is_barred())?, self.up()?);
-        Some(CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: false })
+        Some(CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: false, udp: false })
     }
 }
 
@@ -191,6 +200,9 @@ impl MobileRouter {
         let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.config.bid == bid).filter(|_| enabled) else {
             return;
         };
+        if silent && uplink.is_udp() {
+            uplink.ipv4.mapping.path_failed(now);
+        }
         match (uplink.ipv4.in_use.is_some(), silent) {
             (true, true) => uplink.ipv4.mapping.path_failed(now),
             (true, false) => {}
@@ -201,7 +213,7 @@ impl MobileRouter {
 
     /// A probe was not answered: over IPv4, a NAT may have lost its mapping.
     pub(super) fn receive_missed_probe(&mut self, now: Time, care_of: Option<CareOf>) {
-        if let Some(care_of) = care_of.filter(|care_of| care_of.ipv4().is_some()) {
+        if let Some(care_of) = care_of.filter(CareOf::is_observed) {
             self.doubt_mapping(now, &care_of);
         }
     }
@@ -210,7 +222,7 @@ impl MobileRouter {
     /// arrives before.
     pub(super) fn is_probed(&self, uplink: &Uplink) -> bool {
         let Some(care_of) = self.care_of_on(uplink).filter(|_| !self.is_spared(uplink)) else { return false };
-        care_of.ipv4().is_none() || self.is_held(&care_of)
+        !care_of.is_observed() || self.is_held(&care_of)
     }
 
     /// The tunnel path over an IPv4 care-of address.
@@ -250,7 +262,7 @@ impl MobileRouter {
             let (address, link) = (*uplink.ipv4.addresses.first()?, uplink.up()?);
             let address = CareOfAddress(Ipv4Endpoint::dsmip(address).to_ipv6());
             let (bid, priority) = (uplink.config.bid, uplink.config.priority);
-            let own = CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: false };
+            let own = CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: false, udp: false };
             let is_asked = asked.iter().any(|asked| asked.is_same_address(&own)) || self.is_held(&own);
             if !restarted && (!is_asked || uplink.ipv4.mapping.confirmed_at.is_some()) {
                 return None;
@@ -260,10 +272,10 @@ impl MobileRouter {
         self.uplinks.iter().filter_map(paths_of).flatten().flatten().collect()
     }
 
-    /// Sends a signalling packet from `care_of`, in UDP if that is an IPv4 address, whatever the encapsulation of
-    /// data.
+    /// Sends a signalling packet from `care_of`: in UDP if its data is, or if it is an IPv4 address.
     pub(super) fn transmit_via(&self, care_of: &CareOf, home_agent: Ipv6Addr, bytes: Vec<u8>) -> Option<Transmit> {
         let bytes = match care_of.ipv4() {
+            None if care_of.udp => udp6::encapsulate(care_of.address.0, home_agent, &bytes),
             Some(own) => encapsulate(own, Ipv4Endpoint::dsmip(self.ipv4_of(home_agent)?), &bytes),
             None => bytes,
         };
@@ -327,8 +339,11 @@ impl MobileRouter {
         let keepalive = if refresh == 0 { NATKATIMEOUT } else { Duration::from_secs(refresh.into()) };
         if let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.link() == Some(care_of.link)) {
             uplink.ipv4.mapping.confirm(now);
+            if care_of.udp {
+                return advice;
+            }
             uplink.ipv4.encapsulation = DsmipEncapsulation {
-                udp: force_udp || translated,
+                udp: force_udp || translated || uplink.config.transport == Transport::Udp,
                 behind_nat: translated,
                 keepalive: Some(keepalive).filter(|_| translated),
                 unanswered_reported: false,

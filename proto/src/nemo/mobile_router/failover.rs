@@ -296,7 +296,7 @@ impl MobileRouter {
         }
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == probe.bid)?;
         let care_of = self.care_of_on(uplink)?;
-        if care_of.on_home_link || care_of.ipv4().is_some() {
+        if care_of.on_home_link || care_of.is_observed() {
             return None;
         }
         let data = self.untunnelled_cookie().to_vec();

@@ -10,6 +10,7 @@ use crate::contract::item::{
     Address, Encap, NextHop, PolicyRule, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow, TunnelId, TunnelPath,
 };
 use crate::{Item, LinkId, Plan, Time};
+use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
@@ -93,10 +94,16 @@ impl MobileRouter {
         let pending = self.registration.pending().map(|wanted| wanted.care_of()).unwrap_or_default();
         let left = self.lingering.iter().map(|left| &left.care_of);
         let asked = self.path_update.iter().flat_map(|update| update.wanted.care_of());
+        let tried = self.uplinks.iter().filter_map(|uplink| uplink.transport.trial.as_ref());
+        let asked = asked.chain(tried.flat_map(|trial| trial.wanted.care_of()));
         let receiving = registered.iter().chain(pending).chain(asked).chain(left);
         let receiving = receiving.filter_map(|care_of| self.path(care_of, 0)).chain(self.unanswered_ipv4_paths());
         for path in receiving {
-            let is_new = paths.iter().all(|other| (other.local, other.link) != (path.local, path.link));
+            let is_new = paths.iter().all(|other| {
+                // A path in UDP receives what is not in UDP too.
+                let covers = path.encap.is_native() || path.encap == other.encap;
+                (other.local, other.link) != (path.local, path.link) || !covers
+            });
             if is_new && paths.len() < MAX_PATHS {
                 paths.push(path);
             }
@@ -145,16 +152,18 @@ impl MobileRouter {
             let path = self.ipv4_path(care_of, uplink, self.registration.serving_home_agent()?)?;
             return Some(TunnelPath { weight, dscp: uplink.config.dscp, ..path });
         }
+        let in_udp = Encap::Udp { local: DSMIP_PORT, remote: DSMIP_PORT };
+        let encap = if care_of.udp { in_udp } else { Encap::Native };
         Some(TunnelPath {
             bid: care_of.bid,
             local: care_of.address.0,
             remote: self.registration.serving_home_agent()?,
             link: Some(care_of.link),
             // An outer packet that does not fit is fragmented (RFC 2473 §7.2).
-            mtu: uplink.mtu().max(MINIMUM_MTU).saturating_sub(OUTER_HEADER),
+            mtu: uplink.mtu().max(MINIMUM_MTU).saturating_sub(OUTER_HEADER + encap.overhead()),
             weight,
             direct: false,
-            encap: Encap::Native,
+            encap,
             dscp: uplink.config.dscp,
         })
     }

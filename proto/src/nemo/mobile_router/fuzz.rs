@@ -4,7 +4,7 @@ use super::{MobileRouter, forwarding};
 use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::{
     Authentication, CareOfPrefixConfig, DadMode, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode,
-    PrefixPreference, PrefixSharing, ProbeConfig, SecurityAssociationPair, SharedKey, UplinkConfig,
+    PrefixPreference, PrefixSharing, ProbeConfig, SecurityAssociationPair, SharedKey, Transport, UplinkConfig,
 };
 use crate::contract::input::NeighbourEvent;
 use crate::crypto::authenticator::authenticate;
@@ -361,6 +361,7 @@ fn config(choice: u8) -> MobileRouterConfig {
         bid: Bid(number.into()),
         priority: if choice & 1 == 0 { number } else { 1 },
         weight: (choice >> 6).into(),
+        transport: if choice & 2 == 0 { Transport::Native } else { Transport::Auto },
         ..Default::default()
     };
     let prefixes = vec![mobile_network()];

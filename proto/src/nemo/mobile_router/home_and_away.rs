@@ -38,7 +38,7 @@ impl MobileRouter {
         let address = CareOfAddress(self.config.home_address.0);
         let (bid, priority) = (uplink.config.bid, uplink.config.priority);
         uplink.interface.as_ref()?.address?;
-        Some(CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: true })
+        Some(CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: true, udp: false })
     }
 
     /// The link-layer address of the home link's router, from its advertisement (RFC 5648 §5.6.4).

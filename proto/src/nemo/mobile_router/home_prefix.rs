@@ -196,7 +196,7 @@ impl MobileRouter {
         let binding = self.registration.binding().filter(|_| self.registration.pending().is_none());
         let binding = binding.filter(|binding| Binding::is_away(binding))?;
         let works = |care_of: &&CareOf| {
-            let native = !care_of.on_home_link && care_of.ipv4().is_none();
+            let native = !care_of.on_home_link && !care_of.is_observed();
             native && self.uplink_of(care_of).is_some_and(|uplink| uplink.is_up())
         };
         Some((binding.registration.home_agent, *binding.care_of().iter().find(works)?))

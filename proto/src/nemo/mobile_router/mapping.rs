@@ -1,5 +1,5 @@
 //! Updates of one path each: an update shows the home agent only the NAT mapping of the path that it takes, so every
-//! further IPv4 care-of address is registered by an update over its own uplink (RFC 5555 §4.2, RFC 5648 §5.2, §8.1).
+//! further care-of address over IPv4 or in UDP is registered by an update over its own uplink (RFC 5555 §4.2, RFC 5648 §5.2, §8.1).
 //!
 //! One is outstanding at a time, since the home agent rejects a sequence number that a later one has overtaken; an
 //! update for all care-of addresses replaces it.
@@ -32,7 +32,7 @@ pub(super) const PATH_UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 /// A path that has worked for so long starts with the first timeout again.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
 
-/// The state of an IPv4 care-of address at the home agent.
+/// The state of a care-of address over IPv4, or in UDP, at the home agent.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Mapping {
     /// Consecutive updates without an answer.
@@ -91,7 +91,7 @@ impl MobileRouter {
         }
         let due = self.unmapped().filter(|uplink| self.path_update_at(uplink) <= now);
         let uplink = due.min_by_key(|uplink| (uplink.ipv4.mapping.unanswered, uplink.config.priority))?;
-        let (mut care_of, bid) = (uplink.ipv4_care_of()?, uplink.config.bid);
+        let (mut care_of, bid) = (uplink.observed_care_of()?, uplink.config.bid);
         if self.standing(bid) == Standing::Last {
             care_of.priority = LAST_PRIORITY;
         }
@@ -109,6 +109,7 @@ impl MobileRouter {
             uplink.ipv4.mapping.note_sent(now);
         });
         let (message, sent) = self.send_path_update(now, &wanted, out)?;
+        self.note_update_sent(now, wanted.first_visited()?);
         self.path_update = Some(PathUpdate { wanted, sent, until: now + patience });
         Some(message)
     }
@@ -137,7 +138,7 @@ impl MobileRouter {
         let several = binding.is_some() && self.registers_several() && away;
         let pending = self.registration.pending().and_then(DesiredRegistration::first_visited);
         self.uplinks.iter().filter(move |uplink| {
-            let Some(own) = uplink.ipv4_care_of().filter(|_| several) else { return false };
+            let Some(own) = uplink.observed_care_of().filter(|_| several) else { return false };
             if pending.is_some_and(|sender| sender.is_same_address(&own)) {
                 return false;
             }
@@ -151,7 +152,7 @@ impl MobileRouter {
 
     fn path_update_at(&self, uplink: &Uplink) -> Time {
         let mapping = &uplink.ipv4.mapping;
-        let held = uplink.ipv4_care_of().is_some_and(|own| self.is_held(&own));
+        let held = uplink.observed_care_of().is_some_and(|own| self.is_held(&own));
         let refresh = mapping.confirmed_at.zip(uplink.ipv4.encapsulation.keepalive);
         match refresh.filter(|_| held && !mapping.is_doubted) {
             Some((at, keepalive)) => mapping.next_at.max(at + keepalive),
@@ -169,7 +170,7 @@ impl MobileRouter {
             }
             return;
         }
-        let own = |uplink: &&mut Uplink| uplink.ipv4_care_of().is_some_and(|own| own.is_same_address(care_of));
+        let own = |uplink: &&mut Uplink| uplink.observed_care_of().is_some_and(|own| own.is_same_address(care_of));
         if let Some(uplink) = self.uplinks.iter_mut().find(own) {
             let mapping = &mut uplink.ipv4.mapping;
             if mapping.confirmed_at.is_none_or(|at| at + DOUBT_INTERVAL <= now) {
@@ -187,7 +188,7 @@ impl MobileRouter {
         }
         let sender = self.registration.pending().and_then(DesiredRegistration::first_visited).copied();
         let own = |uplink: &&mut Uplink| {
-            uplink.ipv4_care_of().zip(sender).is_some_and(|(own, sender)| own.is_same_address(&sender))
+            uplink.observed_care_of().zip(sender).is_some_and(|(own, sender)| own.is_same_address(&sender))
         };
         if let Some(uplink) = self.uplinks.iter_mut().find(own) {
             uplink.ipv4.mapping.unanswered = uplink.ipv4.mapping.unanswered.saturating_add(1);
@@ -197,8 +198,8 @@ impl MobileRouter {
     /// When the next IPv4 uplink is tried.
     pub(super) fn ipv4_trial_ends(&self) -> Option<Time> {
         let sender = self.registration.pending().and_then(DesiredRegistration::first_visited)?;
-        let uplink = self.uplink_of(sender).filter(|_| sender.ipv4().is_some() && self.registers_several())?;
-        if self.is_held(sender) || self.unproven_ipv4().nth(1).is_none() {
+        let uplink = self.uplink_of(sender).filter(|_| sender.is_observed() && self.registers_several())?;
+        if self.is_held(sender) || self.unproven().nth(1).is_none() {
             return None;
         }
         Some(self.registration.last_sent()? + uplink.ipv4.mapping.timeout())
@@ -227,6 +228,8 @@ impl MobileRouter {
         let lifetime = lifetime_of(message.lifetime_units);
         out.report(NemoReport::AcknowledgementReceived { home_agent, status, sequence, lifetime });
         self.path_update = None;
+        self.note_update_answered(wanted.first_visited());
+        self.note_capabilities(message);
         let Some(care_of) = wanted.first_visited().copied() else { return true };
         let accepts = |option: &MobilityOption| match option {
             MobilityOption::BindingIdentifier(answer) => answer.bid == care_of.bid && answer.status.is_accepted(),
@@ -273,7 +276,7 @@ impl MobileRouter {
     }
 
     /// Records the update of one path that is sent now.
-    fn send_path_update(
+    pub(super) fn send_path_update(
         &mut self,
         now: Time,
         wanted: &DesiredRegistration,

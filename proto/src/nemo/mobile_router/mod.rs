@@ -34,11 +34,14 @@ mod probing;
 pub mod registration;
 mod selection;
 mod takeover;
+mod transport;
+mod udp6;
 pub mod uplink;
 mod view;
 
 use crate::contract::config::nemo::{HomeNetwork, MobileRouterConfig};
 use crate::contract::input::AddressState;
+use crate::contract::item::NetworkRecord;
 use crate::contract::report::{LossReason, NemoReport};
 use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::nemo::OLD_PATH_LIFETIME;
@@ -117,6 +120,10 @@ pub struct MobileRouter {
     path_update_limiter: TokenBucket,
     /// The present home agent registers an IPv4 care-of address only by an update that comes from it.
     ha_registers_source_only: bool,
+    /// Whether the present home agent serves UDP over IPv6, if known.
+    udp6_served: Option<bool>,
+    /// Visited networks that pass UDP only, the oldest first.
+    networks: Vec<NetworkRecord>,
     ipv4_home: Ipv4Home,
     flow_statuses: FlowStatuses,
     /// Prefixes that the home agent rejected are not advertised (RFC 3963 §5.4.3).
@@ -165,6 +172,8 @@ impl MobileRouter {
             path_update: None,
             path_update_limiter: TokenBucket::new(PATH_UPDATE_BURST, PATH_UPDATE_INTERVAL),
             ha_registers_source_only: false,
+            udp6_served: None,
+            networks: Vec::new(),
             ipv4_home: Ipv4Home::default(),
             flow_statuses: FlowStatuses::default(),
             prefixes_rejected: false,
@@ -238,6 +247,7 @@ impl MobileRouter {
             }
         }
         self.update_ipv4_uplinks(now, out);
+        let trials = self.update_transports(now, out);
         self.update_home_link(now, out);
         let mut messages: Vec<_> = self.next_discovery_request(now).into_iter().collect();
         let wanted = self.desired_registration(now);
@@ -252,6 +262,7 @@ impl MobileRouter {
             messages.extend(self.send_update(now, &wanted, out));
         }
         messages.extend(self.next_path_update(now, out));
+        messages.extend(self.send_trials(now, &trials, out));
         messages.extend(self.next_deregistration(now, out));
         self.update_sources(now, out);
         // Nodes act on advertisements at once, so the routes are put first.
@@ -271,6 +282,8 @@ impl MobileRouter {
     fn forget_home_agent(&mut self) {
         (self.ha_lacks_mcoa, self.ha_rejects_home_and_away) = (false, false);
         (self.ha_registers_source_only, self.path_update) = (false, None);
+        self.udp6_served = None;
+        self.uplinks.iter_mut().for_each(|uplink| uplink.transport.trial = None);
     }
 
     /// Selects the next home agent; after the last one there is a pause of `pause`.
@@ -328,7 +341,7 @@ impl MobileRouter {
 
     /// The home agent discovery request, if one is due.
     fn next_discovery_request(&mut self, now: Time) -> Option<Transmit> {
-        let native = |care_of: &&CareOf| !care_of.on_home_link && care_of.ipv4().is_none();
+        let native = |care_of: &&CareOf| !care_of.on_home_link && !care_of.is_observed();
         let care_of = self.usable_care_of().iter().find(native).copied()?;
         let fresh = u16::try_from(self.entropy.next_u64() >> 48).unwrap_or_default();
         let identifier = self.home_agents.next_request(now, care_of.address, fresh)?;
@@ -367,7 +380,10 @@ impl Engine for MobileRouter {
             Input::Outcome(outcome) => {
                 self.desired_state.receive_outcome(outcome, now + ITEM_RETRY_INTERVAL, out);
             }
-            Input::LinkTraffic(traffic) => self.receive_link_traffic(now, traffic),
+            Input::LinkTraffic(traffic) => {
+                self.note_traffic(now, traffic);
+                self.receive_link_traffic(now, traffic);
+            }
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
             Input::Command(order) => self.execute(now, order, out),
         }

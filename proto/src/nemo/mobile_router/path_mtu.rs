@@ -55,7 +55,7 @@ impl MobileRouter {
 
     /// Whether the path MTU of `uplink` is searched: it has a registered IPv6 care-of address, and answers probes.
     fn probes_path_mtu(&self, uplink: &Uplink) -> bool {
-        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && care_of.ipv4().is_none())
+        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && !care_of.is_observed())
         else {
             return false;
         };

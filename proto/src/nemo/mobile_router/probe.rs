@@ -36,6 +36,8 @@ pub struct Prober {
     round_trip: Option<Duration>,
     /// The interval of probes as long as they are answered, if longer than `interval`.
     slow_interval: Option<Duration>,
+    /// When a probe was last answered.
+    last_answer: Option<Time>,
     /// What the answers say about the path.
     pub quality: PathQuality,
     /// When the next probe of a burst is due, or a burst may begin.
@@ -102,6 +104,16 @@ impl Prober {
     /// Since when the path has been down.
     pub fn silent_since(&self) -> Option<Time> {
         self.silent_since.filter(|_| self.silent)
+    }
+
+    /// When a probe was last answered, since the last restart.
+    pub fn last_answer(&self) -> Option<Time> {
+        self.last_answer
+    }
+
+    /// Sends the next probe now.
+    pub fn ask_now(&mut self, now: Time) {
+        self.next_at = self.next_at.map(|next| next.min(now));
     }
 
     /// The recent maximum of the round trip.
@@ -234,6 +246,7 @@ impl Prober {
         if self.next_at.is_none() || behind > 64 {
             return None;
         }
+        self.last_answer = Some(now);
         let measured = self.quality.record_answer(now, sequence);
         if self.missed == 0 {
             return None;

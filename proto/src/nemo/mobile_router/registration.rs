@@ -64,6 +64,8 @@ pub struct CareOf {
     pub prefix_length: u8,
     /// It is the home address, and `link` the home link (RFC 5648 §5.6).
     pub on_home_link: bool,
+    /// Packets over IPv6 are in UDP.
+    pub udp: bool,
 }
 
 /// The acknowledged binding.
@@ -345,7 +347,7 @@ impl Registration {
         let mut asked = self.pending.take().map_or_else(|| wanted.clone(), |pending| pending.registration);
         if let Location::Away { care_of, mcoa: true } = &mut asked.location {
             // An IPv4 care-of address that was not accepted gets an update of its own.
-            care_of.retain(|one| one.ipv4().is_none() || wanted.care_of().contains(one));
+            care_of.retain(|one| !one.is_observed() || wanted.care_of().contains(one));
         }
         let expires = sent.sent_at + granted.min(sent.lifetime);
         // Early enough for several retransmissions before expiry.
@@ -422,9 +424,10 @@ impl Binding {
 }
 
 impl CareOf {
-    /// Whether it is the same address of the same interface; two interfaces may have equal private addresses.
+    /// Whether it is the same address of the same interface, in UDP or not; two interfaces may have equal private
+    /// addresses.
     pub fn is_same_address(&self, other: &CareOf) -> bool {
-        (self.link, self.address) == (other.link, other.address)
+        (self.link, self.address, self.udp) == (other.link, other.address, other.udp)
     }
 }
 
@@ -466,8 +469,15 @@ mod tests {
 
     fn wanted(last: u16) -> DesiredRegistration {
         let address = CareOfAddress(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, last));
-        let care_of =
-            CareOf { bid: Bid(0), address, priority: 1, link: LinkId(1), prefix_length: 64, on_home_link: false };
+        let care_of = CareOf {
+            bid: Bid(0),
+            address,
+            priority: 1,
+            link: LinkId(1),
+            prefix_length: 64,
+            on_home_link: false,
+            udp: false,
+        };
         DesiredRegistration {
             home_agent: "2001:db8::1".parse().unwrap(),
             location: Location::Away { care_of: vec![care_of], mcoa: false },

@@ -37,18 +37,18 @@ impl MobileRouter {
     /// The care-of addresses of an update for all, best first. A silent path is left out as long as another one answers;
     /// if none does, the home agent is at fault, and the registration stays, but for uplinks that do not reach it.
     ///
-    /// An IPv4 path cannot be probed before it is registered, so it is left out until an update over it was answered;
+    /// A path over IPv4 or in UDP cannot be probed before it is registered, so it is left out until an update over it was answered;
     /// if no other path works, one after another is tried.
     pub(super) fn usable_care_of(&self) -> Vec<CareOf> {
         let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|up| self.care_of_on(up).is_some()).collect();
         let registered = |uplink: &&Uplink| self.care_of_on(uplink).is_some_and(|mine| self.is_held(&mine));
         let several = self.registers_several();
         let proven = |uplink: &&Uplink| {
-            !uplink.prober.is_silent() && !(several && uplink.ipv4.in_use.is_some() && !registered(uplink))
+            !uplink.prober.is_silent() && !(several && uplink.observed_care_of().is_some() && !registered(uplink))
         };
         if usable.iter().any(proven) {
             usable.retain(proven);
-        } else if let Some(tried) = self.unproven_ipv4().next().filter(|_| several) {
+        } else if let Some(tried) = self.unproven().next().filter(|_| several) {
             usable = vec![tried];
         } else if usable.iter().any(|uplink| !uplink.prober.is_silent()) {
             usable.retain(|uplink| !uplink.prober.is_silent());
@@ -67,12 +67,12 @@ impl MobileRouter {
         candidates
     }
 
-    /// The IPv4 uplinks that are not registered, in the order in which they are tried.
-    pub(super) fn unproven_ipv4(&self) -> impl Iterator<Item = &Uplink> {
-        let unproven = |uplink: &&Uplink| {
-            !uplink.prober.is_silent() && uplink.ipv4_care_of().is_some_and(|own| !self.is_held(&own))
+    /// The uplinks over IPv4 or in UDP that are not registered, in the order in which they are tried.
+    pub(super) fn unproven(&self) -> impl Iterator<Item = &Uplink> {
+        let is_unproven = |uplink: &&Uplink| {
+            !uplink.prober.is_silent() && uplink.observed_care_of().is_some_and(|own| !self.is_held(&own))
         };
-        let mut uplinks: Vec<&Uplink> = self.uplinks.iter().filter(unproven).collect();
+        let mut uplinks: Vec<&Uplink> = self.uplinks.iter().filter(is_unproven).collect();
         uplinks.sort_by_key(|uplink| (uplink.ipv4.mapping.unanswered, uplink.config.priority));
         uplinks.into_iter()
     }

@@ -7,6 +7,7 @@ use super::ipv4_uplink::Ipv4Uplink;
 use super::path_mtu_search::PathMtuSearch;
 use super::probe::Prober;
 use super::registration::CareOf;
+use super::transport::UplinkTransport;
 use crate::contract::config::nemo as config;
 use crate::contract::config::nemo::DadMode;
 use crate::contract::report::{LinkReport, NemoReport};
@@ -59,6 +60,8 @@ pub struct Uplink {
     pub last_tunnelled_reply: Option<Time>,
     /// Its IPv4 state.
     pub ipv4: Ipv4Uplink,
+    /// What its packets are encapsulated in.
+    pub(super) transport: UplinkTransport,
     /// Its traffic, by the counters of the interface.
     pub(super) usage: Usage,
     /// Number of unsuccessful switches to another router of the link.
@@ -123,6 +126,7 @@ impl Uplink {
             link: self.link()?,
             prefix_length: formed.prefix_length(),
             on_home_link: false,
+            udp: self.is_udp(),
         })
     }
 

@@ -23,6 +23,7 @@ impl MobileRouter {
                 (name, "probe", self.probe_deadline(uplink)),
                 (name, "path MTU", self.search_deadline(uplink)),
                 (name, "data plan", uplink.usage_deadline()),
+                (name, "transport", self.transport_deadline(uplink)),
             ]
         });
         let ingress = self.ingress.iter().map(|inside| {
@@ -65,7 +66,7 @@ impl MobileRouter {
 
     /// When the next discovery request is due: without a care-of address there is no source for it.
     fn discovery_deadline(&self, now: Time) -> Option<Time> {
-        let native = |care_of: &CareOf| !care_of.on_home_link && care_of.ipv4().is_none();
+        let native = |care_of: &CareOf| !care_of.on_home_link && !care_of.is_observed();
         self.home_agents.deadline(now).filter(|_| self.usable_care_of().iter().any(native))
     }
 
@@ -95,6 +96,7 @@ impl MobileRouter {
             error_age: None,
             quality: None,
             usage: None,
+            transport: None,
         }));
         view.tunnels.extend(self.paths().iter().map(|path| TunnelView {
             tunnel: super::forwarding::TUNNEL.0,
@@ -218,6 +220,7 @@ impl MobileRouter {
             last_error: fault.map(|fault| fault.cause.clone()),
             error_age: fault.map(|fault| now.since(fault.since)),
             usage: uplink.show_usage(),
+            transport: uplink.show_transport(),
             name: uplink.config.interface.clone(),
             role: if uplink.on_home_link { LinkRole::Home } else { LinkRole::Uplink },
             up: uplink.up().is_some(),

@@ -6,7 +6,7 @@ use crate::contract::config::nemo::{
     PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
 };
 use crate::contract::input::AddressState;
-use crate::contract::item::{JournalRecord, Tunnel, TunnelPath};
+use crate::contract::item::{Encap, JournalRecord, Tunnel, TunnelPath};
 use crate::contract::report::NemoReport;
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
@@ -18,7 +18,8 @@ use core::time::Duration;
 use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
-use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
+use roam6_wire::udp6::Encapsulated6;
+use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, Ipv6Endpoint, LinkAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -162,6 +163,11 @@ pub(super) struct Pair {
     pub black_holes: BTreeSet<LinkId>,
     /// Uplinks whose delay is not [`DELAY`].
     pub delays: BTreeMap<LinkId, Duration>,
+    /// Protocols right behind IPv6 headers and options that an uplink's network drops.
+    pub filters: BTreeMap<LinkId, Vec<u8>>,
+    /// The address outside of an uplink's IPv6 addresses in UDP; the port is changed too.
+    pub nat66: BTreeMap<LinkId, Ipv6Addr>,
+    inside66: BTreeMap<Ipv6Addr, (LinkId, Ipv6Endpoint)>,
     /// Lost packets per thousand.
     pub loss: u64,
     rng: Entropy,
@@ -188,6 +194,9 @@ impl Pair {
             others: BTreeMap::new(),
             black_holes: BTreeSet::new(),
             delays: BTreeMap::new(),
+            filters: BTreeMap::new(),
+            nat66: BTreeMap::new(),
+            inside66: BTreeMap::new(),
             loss: 0,
             rng: Entropy::seed_from_u64(3),
             reports: Vec::new(),
@@ -267,13 +276,14 @@ impl Pair {
             (PairEnd::Router, true, Via::Link(link)) => {
                 self.nat_outbound(link, &transmit.bytes).map(|bytes| (link, bytes))
             }
-            (PairEnd::Router, false, Via::Link(link)) => Some((link, transmit.bytes)).filter(|_| self.has_ipv6(link)),
+            (PairEnd::Router, false, Via::Link(link)) => {
+                self.pass(link, &transmit.bytes).map(|bytes| (link, bytes)).filter(|_| self.has_ipv6(link))
+            }
             (PairEnd::Router, ..) => None,
             (PairEnd::Agent, true, _) => self.nat_inbound(&transmit.bytes),
             (PairEnd::Agent, false, _) => {
-                let to = Datagram::parse(&transmit.bytes).unwrap().destination;
-                let link = self.link_of(to);
-                Some((link, transmit.bytes)).filter(|_| self.has_ipv6(link))
+                let (link, bytes) = self.return_through_nat66(transmit.bytes);
+                Some((link, bytes)).filter(|(_, bytes)| self.has_ipv6(link) && !self.filters_out(link, bytes))
             }
         };
         if let Some((link, bytes)) = passing {
@@ -290,6 +300,36 @@ impl Pair {
         self.serial += 1;
         let delay = self.delays.get(&way).copied().unwrap_or(DELAY);
         self.in_flight.insert((self.now + delay / 2, self.serial), (to, Packet { link, sender: None, bytes }));
+    }
+
+    fn filters_out(&self, link: LinkId, bytes: &[u8]) -> bool {
+        let protocol = Datagram::parse(bytes).unwrap().protocol;
+        self.filters.get(&link).is_some_and(|dropped| dropped.contains(&protocol))
+    }
+
+    /// What leaves the network of an uplink, if it passes.
+    fn pass(&mut self, link: LinkId, bytes: &[u8]) -> Option<Vec<u8>> {
+        if self.filters_out(link, bytes) {
+            return None;
+        }
+        match (self.nat66.get(&link), Encapsulated6::parse(bytes)) {
+            (Some(outside), Ok(carried)) => {
+                self.inside66.insert(*outside, (link, carried.source));
+                let source = Ipv6Endpoint { address: *outside, port: 50_000 };
+                Some(Encapsulated6 { source, ..carried }.emit())
+            }
+            _ => Some(bytes.to_vec()),
+        }
+    }
+
+    fn return_through_nat66(&self, bytes: Vec<u8>) -> (LinkId, Vec<u8>) {
+        let to = Datagram::parse(&bytes).unwrap().destination;
+        match (self.inside66.get(&to), Encapsulated6::parse(&bytes)) {
+            (Some((link, destination)), Ok(carried)) if carried.destination.port == 50_000 => {
+                (*link, Encapsulated6 { destination: *destination, ..carried }.emit())
+            }
+            _ => (self.link_of(to), bytes),
+        }
     }
 
     fn has_ipv6(&self, link: LinkId) -> bool {
@@ -358,12 +398,13 @@ impl Pair {
     }
 
     fn echo(&self, bytes: &[u8]) -> Option<(LinkId, Vec<u8>)> {
-        let (inner, outer) = match Encapsulated::parse(bytes) {
-            Ok(carried) => (carried.inner.to_vec(), Some(carried.source.to_ipv6())),
-            Err(_) => {
+        let (inner, outer) = match (Encapsulated::parse(bytes), Encapsulated6::parse(bytes)) {
+            (Ok(carried), _) => (carried.inner.to_vec(), Some((carried.source.to_ipv6(), None))),
+            (_, Ok(carried)) => (carried.inner.to_vec(), Some((carried.source.address, Some(carried.source.port)))),
+            _ => {
                 let outer = Datagram::parse(bytes).ok()?;
                 match outer.protocol {
-                    protocol::IPV6 => (outer.payload.to_vec(), Some(outer.source)),
+                    protocol::IPV6 => (outer.payload.to_vec(), Some((outer.source, None))),
                     _ => (bytes.to_vec(), None),
                 }
             }
@@ -371,19 +412,33 @@ impl Pair {
         let request = Datagram::parse(&inner).ok()?;
         let icmp6::Message::EchoRequest(echo) = icmp6::Message::parse(&request).ok()? else { return None };
         let (from, to) = (request.destination, request.source);
+        let bid = Bid(echo.identifier);
         let reply =
             ip6::emit(&Header::new(from, to), protocol::ICMPV6, &icmp6::Message::EchoReply(echo).emit(from, to));
-        let Some(outer) = outer else {
-            return Some((self.link_of(to), reply)).filter(|(link, _)| self.has_ipv6(*link));
+        let Some((outer, port)) = outer else {
+            let passes = |link| self.has_ipv6(link) && !self.filters_out(link, bytes);
+            return Some((self.link_of(to), reply)).filter(|(link, _)| passes(*link));
         };
-        let known = self.tunnel(&self.agent_plan)?.paths.iter().find(|path| path.remote == outer)?;
+        let paths = &self.tunnel(&self.agent_plan)?.paths;
+        let is_known = |path: &&TunnelPath| {
+            let from_port = |port| matches!(path.encap, Encap::Udp { remote, .. } if remote == port);
+            path.remote == outer && port.is_none_or(from_port)
+        };
+        let received = paths.iter().find(is_known)?;
+        let known = paths.iter().find(|path| path.bid == bid).unwrap_or(received);
+        let protocol = if known.encap.is_native() { protocol::IPV6 } else { protocol::UDP };
         match Ipv4Endpoint::from_ipv6(known.remote).zip(Ipv4Endpoint::from_ipv6(known.local)) {
             Some((destination, source)) => {
                 let answer = Encapsulated { source, destination, tos: 0, inner: &reply }.emit();
                 // The data plane decapsulates it.
                 self.nat_inbound(&answer).map(|(link, _)| (link, reply))
             }
-            None => Some((self.link_of(outer), reply)).filter(|(link, _)| self.has_ipv6(*link)),
+            None => {
+                let inside = self.inside66.get(&known.remote).map(|(link, _)| *link);
+                let link = inside.unwrap_or_else(|| self.link_of(known.remote));
+                let dropped = self.filters.get(&link).is_some_and(|dropped| dropped.contains(&protocol));
+                Some((link, reply)).filter(|_| self.has_ipv6(link) && !dropped)
+            }
         }
     }
 
@@ -493,9 +548,11 @@ impl Pair {
         match (Ipv4Endpoint::from_ipv6(agent.remote), Ipv4Endpoint::from_ipv6(router.local)) {
             (Some(outside), Some(inside)) => self.origin(outside) == router.link.map(|link| (link, inside)),
             (None, None) => {
+                let inside = self.inside66.get(&agent.remote).map_or(agent.remote, |(_, end)| end.address);
                 router.link.is_some_and(|link| self.has_ipv6(link))
-                    && agent.remote == router.local
+                    && inside == router.local
                     && agent.local == router.remote
+                    && agent.encap.is_native() == router.encap.is_native()
             }
             _ => false,
         }
