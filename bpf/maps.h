@@ -25,7 +25,8 @@ MAP(tunnels, BPF_MAP_TYPE_HASH, __u32, struct tunnel, 64, BPF_F_NO_PREALLOC);
 MAP(rules, BPF_MAP_TYPE_HASH, struct rules_key, struct rules, 64, BPF_F_NO_PREALLOC);
 /* The local tunnel endpoints, and the index of each in `locals`: only a packet to one of these is ever decapsulated. */
 MAP(ends, BPF_MAP_TYPE_HASH, struct addr, __u32, 64, BPF_F_NO_PREALLOC);
-/* Local addresses of mobility signalling over IPv4: their mobility messages and ESP are left to the daemon. */
+/* Local addresses of mobility signalling over IPv4: their mobility messages and ESP are left to the daemon, and their echoes
+ * are probes. */
 MAP(signalling, BPF_MAP_TYPE_HASH, struct addr, __u8, SIGNALLING_ADDRESSES, BPF_F_NO_PREALLOC);
 MAP(locals, BPF_MAP_TYPE_ARRAY, __u32, struct addr, LOCAL_ENDPOINTS, 0);
 /* The next hop cache, the flow cache, and the interfaces with the XDP program. */

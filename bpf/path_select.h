@@ -2,6 +2,7 @@
  * packets by weight. */
 #pragma once
 #include "maps.h"
+#include "next_hop.h"
 #include "packet.h"
 
 #define NO_PATH PATHS
@@ -16,6 +17,17 @@ static __always_inline __u32 path_by_bid(const struct tunnel *tunnel, __u16 bid)
 	return NO_PATH;
 }
 
+/* Whether an echo is between the endpoints of the tunnel. Those of a path over IPv4 do not name the hosts inside: there the
+ * sender is an address of signalling. The XDP program has no such paths. */
+static __always_inline int is_between_endpoints(const struct path *path, const struct flow *flow)
+{
+#if HAS_SKB
+	if (is_over_ip4(path))
+		return bpf_map_lookup_elem(&signalling, &flow->source) != 0;
+#endif
+	return addr_equal(&flow->source, &path->local) || addr_equal(&flow->destination, &path->remote);
+}
+
 /* Probes are echoes between the endpoints of the tunnel; their identifier is the BID of the path under test. */
 static __always_inline __u32 path_of_probe(const struct tunnel *tunnel, const struct flow *flow)
 {
@@ -24,10 +36,7 @@ static __always_inline __u32 path_of_probe(const struct tunnel *tunnel, const st
 	if (flow->protocol != ICMP6 || (flow->icmp_type != ECHO_REQUEST && flow->icmp_type != ECHO_REPLY))
 		return NO_PATH;
 	i = path_by_bid(tunnel, flow->echo_id);
-	if (i < PATHS && (addr_equal(&flow->source, &tunnel->path_slot[i].path.local) ||
-			  addr_equal(&flow->destination, &tunnel->path_slot[i].path.remote)))
-		return i;
-	return NO_PATH;
+	return i < PATHS && is_between_endpoints(&tunnel->path_slot[i].path, flow) ? i : NO_PATH;
 }
 
 static __always_inline int rule_matches(const struct rule *rule, const struct flow *flow)

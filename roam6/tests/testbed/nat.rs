@@ -168,6 +168,11 @@ impl NatTestbed {
         self.testbed.node.ping(2, size, "2001:db8:9::9")
     }
 
+    /// The first NAT drops everything, without a word.
+    pub fn black_hole(&self) {
+        self.nat.as_ref().unwrap().shell("sysctl -qw net.ipv4.ip_forward=0");
+    }
+
     /// Removes all mappings of the NAT, like a restart.
     pub fn forget(&self) {
         self.nat.as_ref().unwrap().shell("ip link set out0 down && ip link set out0 up");
