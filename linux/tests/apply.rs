@@ -208,8 +208,8 @@ fn removed_items_are_installed_again() {
     put(&mut host, &[everything(link), everything_of_ipv4(link)].concat());
     let stands = shown();
     run("ip -4 route del 10.78.0.0/16; ip -4 rule del prio 902; ip -4 addr del 10.77.1.1/24 dev here0");
-    run("ip -6 route del default; ip -6 rule del prio 900; ip -6 addr del 2001:db8:1::1/64 dev here0; \
-         ip -6 route del 2001:db8:3::/48");
+    run("ip -6 route del default; ip -6 rule del prio 900; ip -6 route del 2001:db8:3::/48; \
+         A='2001:db8:1::1/64 dev here0'; ip -6 addr change $A valid_lft 900 preferred_lft 600; ip -6 addr del $A");
     assert_ne!(shown(), stands);
     let mut await_all = |what: &str| {
         let deadline = host.now() + Duration::from_secs(10);

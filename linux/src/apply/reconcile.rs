@@ -10,6 +10,7 @@ use crate::netlink::monitor::Announcement;
 use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
 use crate::netlink::{address, family, neighbour, rule};
 use netlink_packet_route::AddressFamily;
+use roam6_proto::contract::input::AddressState;
 use roam6_proto::contract::item::PolicyRule;
 use roam6_proto::contract::report::HostReport;
 use roam6_proto::{Item, Key, LinkId, Report};
@@ -22,7 +23,10 @@ impl Executor {
             Announcement::RouteRemoved(route) => self.route_key(route),
             Announcement::RuleRemoved(rule) => return self.note_rule_removed(rule),
             Announcement::ProxyRemoved(proxy) => Key::ProxyNeighbour(proxy.link, proxy.address),
-            Announcement::Address(event, Some(_)) => Key::Address(event.link, event.address),
+            // Whoever has changed the address since: then it no longer says that it is of roam6.
+            Announcement::Address(event) if event.state == AddressState::Removed => {
+                Key::Address(event.link, event.address)
+            }
             _ => return,
         };
         if self.installed.find(&key).is_some() {

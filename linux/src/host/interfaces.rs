@@ -39,7 +39,7 @@ impl Host {
                 self.detach(link);
                 self.handle_link_loss(link);
             }
-            Announcement::Address(event, _) => self.handle_address(event),
+            Announcement::Address(event) => self.handle_address(event),
             Announcement::RoutesChanged => self.executor.note_underlay_change(),
             Announcement::Neighbour(event) if self.links.contains_key(&event.link) => {
                 self.queue_input(Input::Neighbour(event))
@@ -187,7 +187,7 @@ impl Host {
                     links.insert(event.link);
                     self.handle_link(event, losses)?;
                 }
-                Announcement::Address(event, _) => {
+                Announcement::Address(event) => {
                     addresses.insert((event.address, event.link));
                     self.handle_address(event);
                 }

@@ -11,7 +11,7 @@ use netlink_packet_route::AddressFamily;
 use nix::errno::Errno;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::input::{AddressEvent, LinkEvent, NeighbourEvent, RouteEvent};
-use roam6_proto::contract::item::{Address, PolicyRule, ProxyNeighbour};
+use roam6_proto::contract::item::{PolicyRule, ProxyNeighbour};
 
 const GROUPS: [u32; 8] = [
     libc::RTNLGRP_LINK,
@@ -29,8 +29,7 @@ const GROUPS: [u32; 8] = [
 pub(crate) enum Announcement {
     Link(LinkEvent, u32),
     LinkRemoved(LinkId),
-    /// With the address of roam6 that was removed, if it was one.
-    Address(AddressEvent, Option<Address>),
+    Address(AddressEvent),
     Neighbour(NeighbourEvent),
     /// A default route that is neither of roam6 nor advertised.
     DefaultRoute(RouteEvent),
@@ -90,12 +89,8 @@ pub(crate) fn read(message: &RtnlMessage) -> Option<Announcement> {
     match message {
         RtnlMessage::NewLink(message) => message.event().map(|event| Announcement::Link(event, message.carrier_losses)),
         RtnlMessage::DelLink(message) => message.event().map(|event| Announcement::LinkRemoved(event.link)),
-        RtnlMessage::NewAddress(message) => {
-            address::event(message, false).map(|event| Announcement::Address(event, None))
-        }
-        RtnlMessage::DelAddress(message) => {
-            address::event(message, true).map(|event| Announcement::Address(event, address::read(message)))
-        }
+        RtnlMessage::NewAddress(message) => address::event(message, false).map(Announcement::Address),
+        RtnlMessage::DelAddress(message) => address::event(message, true).map(Announcement::Address),
         RtnlMessage::NewNeighbour(message) => neighbour::event(message).map(Announcement::Neighbour),
         RtnlMessage::DelNeighbour(message) => neighbour::read_proxy(message).map(Announcement::ProxyRemoved),
         // Paths over IPv4 use sockets of the kernel, which routes them itself.
