@@ -25,6 +25,7 @@ pub mod its;
 pub mod malformed;
 pub mod mnpp;
 pub mod mobility;
+mod portal;
 pub mod reader;
 pub mod shim6;
 mod text;
@@ -36,6 +37,7 @@ pub use address::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Seq
 pub use domain::DomainName;
 pub use ip4::Ipv4Endpoint;
 pub use malformed::{Malformed, Why};
+pub use portal::PortalUri;
 pub use reader::Reader;
 pub use udp6::Ipv6Endpoint;
 pub use writer::Writer;

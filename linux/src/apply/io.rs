@@ -4,8 +4,8 @@ use super::Executor;
 use super::holder::Holder;
 use crate::error::Error;
 use crate::netlink::socket::Request;
-use roam6_proto::Item;
 use roam6_proto::contract::item::{EthertypeSubscription, UdpPortHold, VirtualInterface};
+use roam6_proto::{Item, LinkId};
 
 impl Holder for EthertypeSubscription {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
@@ -26,6 +26,13 @@ impl Holder for VirtualInterface {
     fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
         executor.frames.remove_tap(&self.name);
         Ok(Vec::new())
+    }
+}
+
+impl Executor {
+    /// Whether another program has bound a UDP port that engines answer on.
+    pub(crate) fn is_udp_port_taken(&mut self, link: LinkId, port: u16) -> bool {
+        self.udp_port_holds.is_taken(link, port)
     }
 }
 

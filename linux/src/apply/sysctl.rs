@@ -6,11 +6,13 @@ use crate::error::{Context, Error};
 use crate::netlink::address;
 use crate::netlink::socket::Request;
 use crate::state_file;
+use core::time::Duration;
 use nix::net::if_::if_indextoname;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Sysctl, SysctlSetting};
-use roam6_proto::{Item, LinkId};
+use roam6_proto::{Item, LinkId, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -63,6 +65,8 @@ pub(crate) struct Sysctls {
     former: VecMap<SysctlName, i32>,
     /// The values set by this daemon.
     current: VecMap<SysctlName, i32>,
+    /// What other programs have set to other values, and when last.
+    changes: VecMap<SysctlName, VecDeque<Change>>,
     /// The `accept_ra` of interfaces that keep accepting router advertisements.
     accepting: Vec<SysctlName>,
 }
@@ -76,7 +80,13 @@ impl Sysctls {
         fs::create_dir_all(run_dir).context(run_dir.display())?;
         let file = run_dir.join("settings.json");
         let former: Vec<(SysctlName, i32)> = state_file::read(&file)?;
-        Ok(Sysctls { file, former: former.into_iter().collect(), current: VecMap::new(), accepting: Vec::new() })
+        Ok(Sysctls {
+            file,
+            former: former.into_iter().collect(),
+            current: VecMap::new(),
+            changes: VecMap::new(),
+            accepting: Vec::new(),
+        })
     }
 
     /// Sets `name` to `value`.
@@ -169,10 +179,59 @@ impl Sysctls {
         }
     }
 
+    /// Sets again what other programs have changed, and counts it. Returns what is changed again and again, unless it was
+    /// returned before.
+    pub(crate) fn check(&mut self, now: Time) -> Vec<String> {
+        let mut contested = Vec::new();
+        for (name, wanted) in &self.current {
+            let Some(value) = read(name).ok().filter(|value| value != wanted) else { continue };
+            let _ = write(name, *wanted);
+            let changes = self.changes.entry(name.clone()).or_default();
+            let before = is_contested(changes, now);
+            changes.push_back(Change { value, at: now });
+            if changes.len() > CONTESTED_AFTER {
+                changes.pop_front();
+            }
+            if is_contested(changes, now) && !before {
+                contested.extend(changes.back().map(|last| last.describe(name)));
+            }
+        }
+        contested
+    }
+
+    /// What other programs change again and again on an interface.
+    pub(crate) fn contested(&self, interface: &str, now: Time) -> Vec<String> {
+        let its = |name: &SysctlName| name.0.split('/').nth(1) == Some(interface);
+        let ours = self.changes.iter().filter(|(name, changes)| its(name) && is_contested(changes, now));
+        ours.filter_map(|(name, changes)| Some(changes.back()?.describe(name))).collect()
+    }
+
     fn save(&self) -> Result<(), Error> {
         let former: Vec<_> = self.former.iter().map(|(name, value)| (name.clone(), *value)).collect();
         state_file::write(&self.file, &former)
     }
+}
+
+/// Changes by other programs before they count as a conflict, and the time within which.
+const CONTESTED_AFTER: usize = 3;
+const CONTEST_TIME: Duration = Duration::from_secs(300);
+
+/// A value that another program has set.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    value: i32,
+    at: Time,
+}
+
+impl Change {
+    fn describe(self, name: &SysctlName) -> String {
+        let (sysctl, value) = (name.sysctl(), self.value);
+        format!("another program sets {sysctl} to {value} again and again: let it leave this interface to roam6")
+    }
+}
+
+fn is_contested(changes: &VecDeque<Change>, now: Time) -> bool {
+    changes.len() >= CONTESTED_AFTER && changes.front().is_some_and(|first| now.since(first.at) <= CONTEST_TIME)
 }
 
 fn read(name: &SysctlName) -> Result<i32, Error> {
@@ -214,6 +273,17 @@ impl Holder for SysctlSetting {
 }
 
 impl Executor {
+    /// Compares the sysctls, and says once what other programs change again and again.
+    pub(crate) fn check_sysctls(&mut self, now: Time) {
+        let contested = self.sysctls.check(now);
+        contested.into_iter().for_each(|text| self.notice(text));
+    }
+
+    /// What other programs change again and again on an interface.
+    pub(crate) fn contested_sysctls(&self, interface: &str, now: Time) -> Vec<String> {
+        self.sysctls.contested(interface, now)
+    }
+
     /// Where the kernel is to autoconfigure no more addresses, those it has are not renewed: new connections choose others.
     fn deprecate_autoconfigured(&mut self, setting: &SysctlSetting) -> Result<Vec<Request>, Error> {
         let SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 } = *setting else {

@@ -2,6 +2,7 @@
 //! output. The daemon's own descriptors are waited for in the same place ([`Host::watch`]).
 
 mod event_loop;
+mod hints;
 mod interfaces;
 mod receive;
 mod repair;
@@ -76,6 +77,8 @@ pub struct Host {
     queue: Vec<HostEvent>,
     repair_at: Option<Time>,
     repair_pause: Duration,
+    /// When the sysctls were last compared.
+    sysctls_checked: Time,
     retry_queue: RetryQueue,
     routers: RouterCache,
     send_error_reported: Option<Time>,
@@ -138,6 +141,7 @@ impl Host {
             queue: Vec::new(),
             shim_registered: false,
             repair_at: None,
+            sysctls_checked: Time::ZERO,
             repair_pause: REPAIR_PAUSE.0,
             retry_queue: RetryQueue::default(),
             routers: RouterCache::default(),

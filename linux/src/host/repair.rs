@@ -14,6 +14,10 @@ pub(super) const RECONCILE_INTERVAL: Duration = Duration::from_secs(300);
 /// Time in which MPTCP endpoints of an earlier daemon must be put again: routers answer a solicitation sooner.
 pub(super) const ENDPOINT_ADOPTION: Duration = Duration::from_secs(10);
 
+/// Shortest interval between comparisons of the sysctls, changes of which the kernel does not announce. The host does not wake
+/// for them.
+const SYSCTL_INTERVAL: Duration = Duration::from_secs(10);
+
 impl Host {
     pub(super) fn schedule_repair(&mut self) {
         if self.repair_at.is_none() && self.executor.is_incomplete() {
@@ -29,6 +33,10 @@ impl Host {
             self.repair_at = None;
             let repaired = self.executor.repair();
             self.repair_pause = if repaired > 0 { REPAIR_PAUSE.0 } else { (self.repair_pause * 2).min(REPAIR_PAUSE.1) };
+        }
+        if now.since(self.sysctls_checked) >= SYSCTL_INTERVAL {
+            self.sysctls_checked = now;
+            self.executor.check_sysctls(now);
         }
         if self.reconcile_at.is_some_and(|at| at <= now) {
             let quiet = self.queue.is_empty();

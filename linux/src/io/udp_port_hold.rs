@@ -12,9 +12,9 @@ use roam6_proto::contract::item::UdpPortHold;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// The ports held.
+/// The ports held; `None`: another program has bound it.
 #[derive(Default)]
-pub(crate) struct UdpPortHolds(VecMap<(LinkId, u16), OwnedFd>);
+pub(crate) struct UdpPortHolds(VecMap<(LinkId, u16), Option<OwnedFd>>);
 
 impl UdpPortHolds {
     /// Holds a port; `false` if another program has bound it, which also keeps the kernel from answering.
@@ -23,7 +23,7 @@ impl UdpPortHolds {
     /// The kernel's, if it refuses the socket.
     pub(crate) fn hold(&mut self, port: &UdpPortHold) -> Result<bool, Error> {
         let UdpPortHold { link, port: number } = *port;
-        if self.0.contains_key(&(link, number)) {
+        if self.0.get(&(link, number)).is_some_and(Option::is_some) {
             return Ok(true);
         }
         let what = format_args!("UDP port {number} of {link}");
@@ -33,13 +33,21 @@ impl UdpPortHolds {
         sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &link.0.cast_signed()).context(what)?;
         let any = SockaddrIn6::from(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, number, 0, 0));
         match bind(socket.as_raw_fd(), &any) {
-            Err(Errno::EADDRINUSE) => Ok(false),
+            Err(Errno::EADDRINUSE) => {
+                self.0.insert((link, number), None);
+                Ok(false)
+            }
             bound => {
                 bound.context(what)?;
-                self.0.insert((link, number), socket);
+                self.0.insert((link, number), Some(socket));
                 Ok(true)
             }
         }
+    }
+
+    /// Whether another program has bound a port that is to be held. If it has released it, the port is held now.
+    pub(crate) fn is_taken(&mut self, link: LinkId, port: u16) -> bool {
+        self.0.contains_key(&(link, port)) && self.hold(&UdpPortHold { link, port }).is_ok_and(|held| !held)
     }
 
     /// Releases a port.

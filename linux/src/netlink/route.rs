@@ -174,3 +174,49 @@ pub(crate) fn default_route(message: &RouteMessage, present: bool) -> Option<Rou
     let event = RouteEvent { link: link?, router: router?, present };
     (header.address_family == AddressFamily::Inet6 && whole && main && !known).then_some(event)
 }
+
+/// Dumps the IPv4 routes of all tables.
+pub(crate) fn dump_ipv4() -> Message {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    Message::new(libc::RTM_GETROUTE, &message)
+}
+
+/// An IPv4 route to other hosts, of whatever program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ipv4Route {
+    pub(crate) destination: Prefix,
+    pub(crate) table: u32,
+    pub(crate) in_main_table: bool,
+    /// Its interfaces.
+    pub(crate) links: Vec<LinkId>,
+}
+
+impl Ipv4Route {
+    /// Reads a route; `None` if it leads to no other host.
+    pub(crate) fn read(message: &RouteMessage) -> Option<Ipv4Route> {
+        let header = &message.header;
+        if header.address_family != AddressFamily::Inet || header.kind != RouteType::Unicast {
+            return None;
+        }
+        let (mut address, mut table) = (family::unspecified(AddressFamily::Inet)?, u32::from(header.table));
+        let mut links = Vec::new();
+        for attribute in &message.attributes {
+            match attribute {
+                RouteAttribute::Destination(destination) => address = read_address(destination)?,
+                RouteAttribute::Table(number) => table = *number,
+                RouteAttribute::Oif(device) => links.push(LinkId(*device)),
+                RouteAttribute::MultiPath(hops) => links.extend(hops.iter().map(|hop| LinkId(hop.interface_index))),
+                _ => {}
+            }
+        }
+        let destination = family::prefix(address, header.destination_prefix_length)?;
+        let in_main_table = table == u32::from(RouteHeader::RT_TABLE_MAIN);
+        Some(Ipv4Route { destination, table, in_main_table, links })
+    }
+
+    /// Whether packets may leave by this interface.
+    pub(crate) fn leads_to(&self, link: LinkId) -> bool {
+        self.links.contains(&link)
+    }
+}

@@ -411,6 +411,7 @@ impl Engine for PathManager {
                 quality: None,
                 usage: None,
                 transport: None,
+                hints: Vec::new(),
                 name: link.name.clone(),
                 role: LinkRole::MobileNetworkNode,
                 up: link.up,

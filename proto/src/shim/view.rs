@@ -41,6 +41,7 @@ impl Shim {
             quality: None,
             usage: None,
             transport: None,
+            hints: Vec::new(),
             name: event.name.clone(),
             role: LinkRole::Shim,
             up: event.up,

@@ -8,6 +8,7 @@ use crate::control::NodeState;
 use crate::control::part::Part;
 use crate::render;
 use roam6_linux::mptcp::diag::{self, Connections};
+use roam6_proto::contract::view::LinkRole;
 use roam6_proto::{Engine, Time, View};
 use roam6_wire::HomeAddress;
 use serde::Serialize;
@@ -80,6 +81,7 @@ impl Daemon {
             self.dumps.collecting = Some(collecting);
             return;
         }
+        self.add_hints(&mut collecting.state.view);
         let clients: Vec<ClientId> = collecting.clients.iter().map(|(client, _)| *client).collect();
         let begun = BackgroundTask::spawn(move || collecting.encode_all());
         let watched = begun.and_then(|task| {
@@ -89,6 +91,15 @@ impl Daemon {
         match watched {
             Ok(task) => self.dumps.rendering = Some((task, clients)),
             Err(why) => self.fail_dumps(&clients, &why),
+        }
+    }
+
+    /// Adds what other programs of the host do in the way of the uplinks.
+    fn add_hints(&mut self, view: &mut View) {
+        let router = self.config.mobile_router.as_ref();
+        let home_agents = router.map(|router| router.home_agents_ipv4.clone()).unwrap_or_default();
+        for link in view.links.iter_mut().filter(|link| link.role == LinkRole::Uplink) {
+            link.hints.extend(self.host.hints(&link.name, &home_agents));
         }
     }
 

@@ -57,6 +57,7 @@ pub(crate) fn state() -> NodeState {
                 total_tx: 2_000_000_000,
                 total_rx: 9_000_000_000,
             }),
+            hints: Vec::new(),
             name: "eth1".to_owned(),
             role: LinkRole::Home,
             up: true,

@@ -53,6 +53,9 @@ pub(crate) fn links(state: &NodeState) -> Table {
     );
     for row in &state.view.links {
         add_error_note(&mut table, &row.name, &row.last_error, row.error_age);
+        for hint in &row.hints {
+            table.note(format!("{}: {hint}", row.name));
+        }
     }
     table
 }
@@ -339,6 +342,14 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
         let text = bindings(&state).render(Paint::Plain);
         assert!(text.contains(" 2001:db8:100::/56(refused) "), "{text}");
         assert!(text.ends_with("2001:db8:1::100: refuses: 142 (not authorised for prefix) (for 1m12s)\n"), "{text}");
+    }
+
+    #[test]
+    fn hints_are_listed_below_the_table() {
+        let mut state = sample::state();
+        state.view.links[0].hints = vec!["the network has a captive portal: https://portal.example/api".to_owned()];
+        let text = links(&state).render(Paint::Plain);
+        assert!(text.ends_with("eth1: the network has a captive portal: https://portal.example/api\n"), "{text}");
     }
 
     #[test]

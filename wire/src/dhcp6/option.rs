@@ -1,5 +1,5 @@
 //! DHCPv6 options: a table of their formats. Options inside options are parsed as deep as the standard nests them.
-//! RFC 8415 §21, RFC 3646 §3 and §4.
+//! RFC 8415 §21, RFC 3646 §3 and §4, RFC 8910 §2.2.
 //!
 //! See <https://www.rfc-editor.org/rfc/rfc8415#section-21>.
 
@@ -8,6 +8,7 @@ use crate::address;
 use crate::codepoint::code_points;
 use crate::domain::DomainName;
 use crate::malformed::{Malformed, Why};
+use crate::portal::PortalUri;
 use crate::reader::Reader;
 use crate::writer::Writer;
 use alloc::vec::Vec;
@@ -54,6 +55,8 @@ pub mod kind {
     pub const IA_PREFIX: u16 = 26;
     /// SOL_MAX_RT.
     pub const SOLICIT_MAX_RT: u16 = 82;
+    /// Captive-Portal (RFC 8910 §2.2).
+    pub const CAPTIVE_PORTAL: u16 = 103;
 }
 
 /// An option.
@@ -93,6 +96,8 @@ pub enum DhcpOption {
     Prefix(Prefix),
     /// Longest time between two Solicits, seconds (RFC 8415 §21.24).
     SolicitMaxRt(u32),
+    /// The API of a captive portal (RFC 8910 §2.2).
+    CaptivePortal(PortalUri),
     /// Any other option, to be ignored.
     Unknown {
         /// Option code.
@@ -187,7 +192,7 @@ const fn row(kind: u16, least: usize, read: fn(&mut Reader<'_>, u8) -> Result<Dh
     OptionFormat { kind, min_length: least, read }
 }
 
-const TABLE: [OptionFormat; 17] = [
+const TABLE: [OptionFormat; 18] = [
     row(kind::CLIENT_ID, *DUID_LENGTH.start(), |body, _| Duid::read(body).map(DhcpOption::ClientId)),
     row(kind::SERVER_ID, *DUID_LENGTH.start(), |body, _| Duid::read(body).map(DhcpOption::ServerId)),
     row(kind::IA_NA, 12, |body, depth| read_association(body, depth).map(DhcpOption::Addresses)),
@@ -218,6 +223,11 @@ const TABLE: [OptionFormat; 17] = [
     row(kind::IA_PD, 12, |body, depth| read_association(body, depth).map(DhcpOption::Prefixes)),
     row(kind::IA_PREFIX, 25, read_prefix),
     row(kind::SOLICIT_MAX_RT, 4, |body, _| Ok(DhcpOption::SolicitMaxRt(body.u32()?))),
+    row(kind::CAPTIVE_PORTAL, 0, |body, _| {
+        let octets = body.rest();
+        let unknown = || DhcpOption::Unknown { kind: kind::CAPTIVE_PORTAL, body: octets.to_vec() };
+        Ok(PortalUri::read(octets).map_or_else(unknown, DhcpOption::CaptivePortal))
+    }),
 ];
 
 pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<DhcpOption>, Malformed> {
@@ -301,6 +311,7 @@ impl DhcpOption {
             DhcpOption::Prefixes(_) => kind::IA_PD,
             DhcpOption::Prefix(_) => kind::IA_PREFIX,
             DhcpOption::SolicitMaxRt(_) => kind::SOLICIT_MAX_RT,
+            DhcpOption::CaptivePortal(_) => kind::CAPTIVE_PORTAL,
             DhcpOption::Unknown { kind, .. } => *kind,
         }
     }
@@ -328,6 +339,7 @@ impl DhcpOption {
             DhcpOption::DnsServers(servers) => body.list(servers, |body, server| body.address(*server)),
             DhcpOption::DomainList(domains) => body.list(domains, |body, domain| domain.write(body)),
             DhcpOption::SolicitMaxRt(seconds) => body.u32(*seconds),
+            DhcpOption::CaptivePortal(uri) => body.bytes(uri.octets()),
             DhcpOption::RelayMessage(octets)
             | DhcpOption::InterfaceId(octets)
             | DhcpOption::Unknown { body: octets, .. } => body.bytes(octets),

@@ -1,5 +1,6 @@
 //! Options of neighbour discovery messages.
-//! RFC 4861 §4.6, RFC 6275 §7.2 to §7.4, RFC 3963 §7.3, RFC 4191 §2.3, RFC 3971 §5.3.2, RFC 8106 §5.
+//! RFC 4861 §4.6, RFC 6275 §7.2 to §7.4, RFC 3963 §7.3, RFC 4191 §2.3, RFC 3971 §5.3.2, RFC 8106 §5,
+//! RFC 8910 §2.3.
 //!
 //! See <https://www.rfc-editor.org/rfc/rfc4861#section-4.6>.
 
@@ -7,6 +8,7 @@ use crate::address::{LinkAddress, Prefix};
 use crate::codepoint::set_bits;
 use crate::domain::DomainName;
 use crate::malformed::{Malformed, Why};
+use crate::portal::PortalUri;
 use crate::reader::Reader;
 use crate::writer::{Alignment, Writer, low};
 use alloc::vec::Vec;
@@ -25,6 +27,7 @@ const NONCE: u8 = 14;
 const ROUTE_INFORMATION: u8 = 24;
 const RECURSIVE_DNS: u8 = 25;
 const DNS_SEARCH_LIST: u8 = 31;
+const CAPTIVE_PORTAL: u8 = 37;
 
 const PREFIX_ON_LINK: u8 = 0x80;
 const PREFIX_AUTONOMOUS: u8 = 0x40;
@@ -125,6 +128,8 @@ pub enum NeighbourOption {
         /// The domains, the first one first.
         domains: Vec<DomainName>,
     },
+    /// The API of a captive portal (RFC 8910 §2.3).
+    CaptivePortal(PortalUri),
     /// Nonce, usually six octets: distinguishes a looped-back solicitation from another node's (RFC 3971 §5.3.2, RFC 7527).
     Nonce(Vec<u8>),
     /// Any other option.
@@ -191,6 +196,7 @@ fn read_known(kind: u8, mut body: Reader<'_>) -> Result<Option<NeighbourOption>,
             let domains = DomainName::read_list(&mut body)?;
             return Ok(domains.map(|domains| NeighbourOption::DnsSearchList { lifetime, domains }));
         }
+        CAPTIVE_PORTAL => return Ok(read_captive_portal(body.rest())),
         _ => return Ok(None),
     };
     body.end()?;
@@ -238,6 +244,13 @@ fn read_route_information(body: &mut Reader<'_>) -> Result<Option<NeighbourOptio
     Ok(Some(NeighbourOption::RouteInformation { prefix, preference, lifetime }))
 }
 
+/// The URI, which zero octets pad to a multiple of eight.
+fn read_captive_portal(field: &[u8]) -> Option<NeighbourOption> {
+    let end = field.iter().rposition(|octet| *octet != 0)?;
+    let (uri, padding) = field.split_at_checked(end + 1)?;
+    PortalUri::read(uri).filter(|_| padding.len() < 8).map(NeighbourOption::CaptivePortal)
+}
+
 impl NeighbourOption {
     /// Type.
     fn kind(&self) -> u8 {
@@ -251,6 +264,7 @@ impl NeighbourOption {
             NeighbourOption::HomeAgentInformation { .. } => HOME_AGENT_INFORMATION,
             NeighbourOption::RecursiveDns { .. } => RECURSIVE_DNS,
             NeighbourOption::DnsSearchList { .. } => DNS_SEARCH_LIST,
+            NeighbourOption::CaptivePortal(_) => CAPTIVE_PORTAL,
             NeighbourOption::Nonce(_) => NONCE,
             NeighbourOption::Unknown { kind, .. } => *kind,
         }
@@ -296,6 +310,7 @@ impl NeighbourOption {
             NeighbourOption::DnsSearchList { lifetime, ref domains } => {
                 body.u16(0).u32(lifetime).list(domains, |body, domain| domain.write(body))
             }
+            NeighbourOption::CaptivePortal(ref uri) => body.bytes(uri.octets()),
             NeighbourOption::Nonce(ref octets) | NeighbourOption::Unknown { body: ref octets, .. } => {
                 body.bytes(octets)
             }

@@ -12,7 +12,7 @@ use roam6_wire::mobility::{
     UpdateFlags,
 };
 use roam6_wire::udp::Udp;
-use roam6_wire::{Bid, Fid, LinkAddress, Sequence};
+use roam6_wire::{Bid, Fid, LinkAddress, PortalUri, Sequence};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub(crate) const HOME: &str = "2001:db8::100";
@@ -253,6 +253,7 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
                 DhcpOption::Preference(255),
                 prefixes(vec![status(StatusCode::NO_PREFIXES, b"none left")]),
                 DhcpOption::SolicitMaxRt(7200),
+                DhcpOption::CaptivePortal(PortalUri::read(b"https://portal.example/api").unwrap()),
                 DhcpOption::ReconfigureAccept,
             ],
         ),
@@ -384,6 +385,7 @@ fn advertisement(router: LinkAddress) -> RouterAdvertisement {
                 lifetime: 600,
                 domains: vec!["example.org".parse().unwrap(), "fleet.example".parse().unwrap()],
             },
+            NeighbourOption::CaptivePortal(PortalUri::read(b"https://portal.example/api").unwrap()),
             NeighbourOption::Unknown { kind: 200, body: vec![0; 14] },
         ],
     }

@@ -38,6 +38,9 @@ pub struct LinkView {
     /// What packets to the home agent are encapsulated in, where it may change: `native` or `udp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
+    /// What is in its way: other programs of this host, or the network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
 }
 
 /// The quality of a path, from the last probes.

@@ -10,7 +10,7 @@ use roam6_wire::dhcp6::{
 };
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::udp::Udp;
-use roam6_wire::{DomainName, Malformed, Prefix};
+use roam6_wire::{DomainName, Malformed, PortalUri, Prefix};
 use std::net::Ipv6Addr;
 
 /// The type of identity association that a client requests.
@@ -63,13 +63,15 @@ pub(super) struct ServerMessage {
     association_status: Option<StatusCode>,
 }
 
-/// The DNS configuration of a network.
+/// The DNS configuration of a network, and its captive portal.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct DnsInfo {
     /// Recursive DNS servers, in order of preference.
     pub servers: Vec<Ipv6Addr>,
     /// Search domains.
     pub search_domains: Vec<DomainName>,
+    /// The API of its captive portal (RFC 8910 §2.2).
+    pub captive_portal: Option<PortalUri>,
 }
 
 impl ServerMessage {
@@ -100,7 +102,12 @@ pub(super) fn options(
     options.extend(server.cloned().map(DhcpOption::ServerId));
     options.push(DhcpOption::ElapsedTime(elapsed));
     if kind != MessageType::Release {
-        options.push(DhcpOption::OptionRequest(vec![kind::DNS_SERVERS, kind::DOMAIN_LIST, kind::SOLICIT_MAX_RT]));
+        options.push(DhcpOption::OptionRequest(vec![
+            kind::DNS_SERVERS,
+            kind::DOMAIN_LIST,
+            kind::SOLICIT_MAX_RT,
+            kind::CAPTIVE_PORTAL,
+        ]));
     }
     if kind == MessageType::Solicit {
         options.push(DhcpOption::RapidCommit);
@@ -155,6 +162,7 @@ fn server_message(exchange: ClientServerMessage, client: &DhcpClientConfig) -> O
             DhcpOption::Status(found) => status = Some(found.code),
             DhcpOption::DnsServers(servers) => names.servers = servers,
             DhcpOption::DomainList(domains) => names.search_domains = domains,
+            DhcpOption::CaptivePortal(uri) => names.captive_portal = Some(uri),
             other => {
                 let found = find_association(other, client);
                 association = association.or(found);

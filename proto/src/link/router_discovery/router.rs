@@ -7,7 +7,7 @@ use crate::{LinkId, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::MINIMUM_MTU;
-use roam6_wire::{DomainName, LinkAddress, Prefix};
+use roam6_wire::{DomainName, LinkAddress, PortalUri, Prefix};
 use std::net::Ipv6Addr;
 
 /// Maximum prefixes of one router; further ones are ignored.
@@ -47,6 +47,8 @@ pub struct Router {
     pub resolvers: Vec<(Ipv6Addr, Time)>,
     /// DNS search domains, and the end of their lifetimes (RFC 8106 §5.2).
     pub search_domains: Vec<(DomainName, Time)>,
+    /// The API of the network's captive portal (RFC 8910 §2.3).
+    pub captive_portal: Option<PortalUri>,
     expires_at: Time,
     advertisement_interval: Option<Duration>,
     pub(super) last_heard: Time,
@@ -89,6 +91,7 @@ impl Router {
             prefixes: Vec::new(),
             resolvers: Vec::new(),
             search_domains: Vec::new(),
+            captive_portal: None,
             expires_at: now,
             advertisement_interval: None,
             last_heard: now,
@@ -148,6 +151,7 @@ impl Router {
                         .iter()
                         .for_each(|domain| set_expiry(&mut self.search_domains, now, domain.clone(), *lifetime));
                 }
+                NeighbourOption::CaptivePortal(uri) => self.captive_portal = Some(uri.clone()),
                 _ => {}
             }
         }

@@ -127,6 +127,7 @@ impl HomeAgent {
             quality: None,
             usage: None,
             transport: None,
+            hints: Vec::new(),
             name: name.into(),
             role: LinkRole::Home,
             up: self.home_link.link().is_some(),

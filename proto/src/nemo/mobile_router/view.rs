@@ -97,6 +97,7 @@ impl MobileRouter {
             quality: None,
             usage: None,
             transport: None,
+            hints: Vec::new(),
         }));
         view.tunnels.extend(self.paths().iter().map(|path| TunnelView {
             tunnel: super::forwarding::TUNNEL.0,
@@ -194,6 +195,21 @@ impl MobileRouter {
         }
     }
 
+    /// What the network has in the way of an uplink in this state.
+    fn hints(&self, uplink: &Uplink, state: &LinkState) -> Vec<String> {
+        use LinkState::{Degraded, Home, Ipv4, Ipv4BehindNat, Recovering, Standby, Visited};
+        // A network may name a portal that everybody has passed.
+        if matches!(state, Degraded | Home | Ipv4 | Ipv4BehindNat | Recovering | Standby | Visited) {
+            return Vec::new();
+        }
+        let mut routers = uplink.attachment.iter().flat_map(|attachment| attachment.routers());
+        let advertised = routers.find_map(|router| router.captive_portal.as_ref());
+        let leased = || uplink.lease.as_ref()?.dns()?.0.captive_portal.as_ref();
+        let delegated = || self.prefix_sources.get(&uplink.config.bid)?.dns()?.0.captive_portal.as_ref();
+        let portal = advertised.or_else(leased).or_else(delegated).filter(|portal| !portal.is_unrestricted());
+        portal.map(|portal| format!("the network has a captive portal: {portal}")).into_iter().collect()
+    }
+
     fn show_uplink(&self, now: Time, uplink: &Uplink) -> LinkView {
         let registering =
             || self.diagnosis.registration_fault().filter(|_| uplink.is_up() && uplink.care_of().is_some());
@@ -232,6 +248,7 @@ impl MobileRouter {
                 .map(|formed| formed.address.0)
                 .chain(uplink.ipv4.in_use().map(|address| without_port(address.0)))
                 .collect(),
+            hints: self.hints(uplink, &state),
             state,
             quality: self.show_quality(now, uplink),
         }

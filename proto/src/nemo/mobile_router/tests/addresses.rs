@@ -23,7 +23,7 @@ fn without_prefix(managed: bool) -> icmp6::Message {
 }
 
 /// The DHCPv6 messages among `outputs`.
-fn requests(outputs: &[Output]) -> Vec<ClientServerMessage> {
+pub(super) fn requests(outputs: &[Output]) -> Vec<ClientServerMessage> {
     let datagrams = transmits(outputs).into_iter().map(|transmit| Datagram::parse(&transmit.bytes).unwrap());
     let udp = datagrams
         .filter(|datagram| datagram.protocol == protocol::UDP)
@@ -36,7 +36,7 @@ fn requests(outputs: &[Output]) -> Vec<ClientServerMessage> {
 }
 
 /// The reply of a server: the address for a hundred seconds.
-fn reply(to: &ClientServerMessage, kind: MessageType) -> Vec<u8> {
+pub(super) fn reply(to: &ClientServerMessage, kind: MessageType) -> Vec<u8> {
     let mut options: Vec<DhcpOption> =
         to.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned().collect();
     let iaid = to.options.iter().find_map(|option| match option {
@@ -54,14 +54,14 @@ fn reply(to: &ClientServerMessage, kind: MessageType) -> Vec<u8> {
 }
 
 impl TestBed {
-    fn receive_reply(&mut self, payload: &[u8]) -> Vec<Output> {
+    pub(super) fn receive_reply(&mut self, payload: &[u8]) -> Vec<Output> {
         let (server, own) = (ip(SERVER), ip(OWN));
         let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload };
         let bytes = ip6::emit(&Header::new(server, own), protocol::UDP, &udp.emit(server, own));
         self.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }))
     }
 
-    fn receive_managed(&mut self, managed: bool) -> Vec<Output> {
+    pub(super) fn receive_managed(&mut self, managed: bool) -> Vec<Output> {
         self.neighbour(WIFI, ip("fe80::1"), icmp6::ALL_NODES, &without_prefix(managed))
     }
 

@@ -10,6 +10,7 @@ mod failover;
 mod faults;
 mod flows;
 mod forged;
+mod hints;
 mod home;
 mod home_and_away;
 mod home_prefix;
