@@ -48,7 +48,7 @@ use crate::nemo::OLD_PATH_LIFETIME;
 use crate::{
     DesiredState, Engine, Entropy, Input, LinkEvent, LinkId, Outbox, Time, TokenBucket, Transmit, VecMap, View,
 };
-use care_of_prefix::PrefixSource;
+use care_of_prefix::{FormerNodes, PrefixSource};
 use core::time::Duration;
 use data_plan::Departure;
 use diagnosis::Diagnosis;
@@ -92,6 +92,7 @@ pub struct MobileRouter {
     uplinks: Vec<Uplink>,
     /// The care-of prefix source of each uplink.
     prefix_sources: VecMap<Bid, PrefixSource>,
+    former_nodes: FormerNodes,
     ingress: Vec<IngressInterface>,
     home_agents: HomeAgentList,
     registration: Registration,
@@ -146,6 +147,7 @@ impl MobileRouter {
         MobileRouter {
             uplinks: config.uplinks.iter().cloned().map(Uplink::new).collect(),
             prefix_sources: VecMap::new(),
+            former_nodes: FormerNodes::default(),
             ingress: config.ingress.iter().cloned().map(IngressInterface::new).collect(),
             home_agents: HomeAgentList::new(&config.home_agents),
             registration: Registration::new(sequence),
@@ -271,7 +273,7 @@ impl MobileRouter {
         let plan = self.plan();
         self.desired_state.put_missing(now, &plan, out);
         out.append(&mut advertisements);
-        for message in messages {
+        for message in messages.into_iter().chain(self.take_proxy_advertisements()) {
             out.transmit(message);
         }
         self.solicit_home_prefixes(now, out);

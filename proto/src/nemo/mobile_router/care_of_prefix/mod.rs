@@ -15,12 +15,13 @@ use crate::contract::config::nemo::CareOfPrefixConfig;
 use crate::contract::input::NeighbourEvent;
 use crate::link::nd_messages;
 use crate::link::prefix_delegation::{DhcpClientConfig, IaType};
-use crate::{LinkId, Outbox, Time};
+use crate::{LinkId, Outbox, Time, Transmit};
 use roam6_wire::dhcp6::{Duid, Iaid};
 use roam6_wire::icmp6::{NeighbourAdvertisement, NeighbourSolicitation};
 use roam6_wire::ip6::Datagram;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix};
 use sha1::{Digest, Sha1};
+use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 
 /// A care-of prefix that nodes may use now.
@@ -55,12 +56,38 @@ pub(super) enum GrantKind {
     },
 }
 
+/// The nodes that were proxied on links that were left, by the prefix of the link, the latest last.
+#[derive(Debug, Default, Clone)]
+pub(super) struct FormerNodes(VecDeque<(Prefix, Vec<Ipv6Addr>)>);
+
+/// Most links whose nodes are remembered.
+const MAX_FORMER_LINKS: usize = 16;
+
+impl FormerNodes {
+    fn note(&mut self, prefix: Prefix, addresses: Vec<Ipv6Addr>) {
+        self.take(prefix);
+        if addresses.is_empty() {
+            return;
+        }
+        if self.0.len() >= MAX_FORMER_LINKS {
+            self.0.pop_front();
+        }
+        self.0.push_back((prefix, addresses));
+    }
+
+    fn take(&mut self, prefix: Prefix) -> Vec<Ipv6Addr> {
+        let index = self.0.iter().position(|(known, _)| *known == prefix);
+        index.and_then(|index| self.0.remove(index)).map(|(_, addresses)| addresses).unwrap_or_default()
+    }
+}
+
 impl MobileRouter {
     /// Requests, renews and releases prefixes, as the uplinks are now.
     pub(super) fn update_sources(&mut self, now: Time, out: &mut Outbox) {
         let wanted: Vec<(Bid, SourceSpec)> = self.source_specs();
         for (bid, source) in &mut self.prefix_sources {
             if wanted.iter().all(|(other, wanted)| other != bid || !source.matches(wanted)) {
+                self.former_nodes.note(source.network(), source.proxied_addresses());
                 source.stop(now, &mut self.entropy, out);
             }
         }
@@ -69,7 +96,11 @@ impl MobileRouter {
         for (bid, wanted) in wanted {
             let mut source = match self.prefix_sources.remove(&bid) {
                 Some(source) => source,
-                None => PrefixSource::new(now, &wanted, self.dhcp_client_config(bid, wanted.config), &mut self.entropy),
+                None => {
+                    let former = self.former_nodes.take(wanted.prefix);
+                    let client = self.dhcp_client_config(bid, wanted.config);
+                    PrefixSource::new(now, (&wanted, former), client, &mut self.entropy)
+                }
             };
             source.update(now, &wanted, &mut self.entropy, out);
             self.prefix_sources.insert(bid, source);
@@ -175,7 +206,7 @@ impl MobileRouter {
         self.learn_downstream(link, if source.is_unspecified() { message.target } else { source });
         for (side, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
             if side == link {
-                proxy.receive_upstream_solicitation(now, source, message, out);
+                proxy.receive_upstream_solicitation(now, (source, link_address), message, out);
             } else if proxy.downstream().0 == link {
                 proxy.receive_downstream_solicitation(now, (source, link_address), message, out);
             }
@@ -199,6 +230,11 @@ impl MobileRouter {
                 proxy.receive_downstream_advertisement(now, link_address, message, out);
             }
         }
+    }
+
+    /// The Neighbour Advertisements of the ND proxies on visited links, to be sent after the routes are put.
+    pub(super) fn take_proxy_advertisements(&mut self) -> Vec<Transmit> {
+        self.prefix_sources.values_mut().flat_map(PrefixSource::take_proxy_advertisements).collect()
     }
 
     /// Notes a node on an ingress interface, for ICMPv6 errors to it.

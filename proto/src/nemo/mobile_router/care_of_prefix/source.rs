@@ -6,19 +6,21 @@ use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixSharing};
 use crate::contract::report::NemoReport;
 use crate::link::nd_proxy::NdProxy;
 use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpFailure, DhcpInterface, DnsInfo};
-use crate::{Entropy, LinkId, Outbox, Time};
+use crate::{Entropy, LinkId, Outbox, Time, Transmit};
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Time for a server that made an offer to grant it before the visited link is shared.
-const OFFER_TIMEOUT: Duration = Duration::from_secs(4);
+/// Time from the attachment for a server that made an offer to grant it before the visited link's prefix is offered to nodes.
+/// Clients collect offers for a second (RFC 8415 §18.2.1), and most nodes keep every address that they form.
+const OFFER_TIMEOUT: Duration = Duration::from_millis(1500);
 /// A lease replaces a shared prefix only after this time, when nodes that received the latter have formed their
 /// addresses and are known (RFC 4862 §5.4.2).
 const ADDRESS_FORMATION_TIME: Duration = Duration::from_secs(3);
-/// A proxy is advertised before nodes may use it, so that another proxy detects it in time (RFC 4389 §6).
-const PROXY_ANNOUNCEMENT_TIME: Duration = Duration::from_millis(500);
+/// A proxy is advertised before nodes may use it, so that another proxy detects it in time (RFC 4389 §6, which names no
+/// time): the direct path has to be usable half a second after the attachment.
+const PROXY_ANNOUNCEMENT_TIME: Duration = Duration::from_millis(200);
 /// The only prefix length for address autoconfiguration.
 const SHARED_LENGTH: u8 = 64;
 
@@ -54,6 +56,8 @@ pub(in super::super) struct PrefixSource {
     delegation: Option<DhcpClient>,
     /// Delegated prefixes that were reported.
     reported_prefixes: Vec<Prefix>,
+    /// The nodes that were proxied here in an earlier visit.
+    former_nodes: Vec<Ipv6Addr>,
     shared: Option<SharedPrefix>,
 }
 
@@ -77,7 +81,12 @@ struct SharedPrefix {
 
 impl PrefixSource {
     /// A source on a network just found.
-    pub(super) fn new(now: Time, wanted: &SourceSpec, client: DhcpClientConfig, entropy: &mut Entropy) -> PrefixSource {
+    pub(super) fn new(
+        now: Time,
+        (wanted, former_nodes): (&SourceSpec, Vec<Ipv6Addr>),
+        client: DhcpClientConfig,
+        entropy: &mut Entropy,
+    ) -> PrefixSource {
         let interface = wanted
             .link_address
             .filter(|_| wanted.config.delegation)
@@ -91,6 +100,7 @@ impl PrefixSource {
             started_at: now,
             delegation,
             reported_prefixes: Vec::new(),
+            former_nodes,
             shared: None,
         }
     }
@@ -106,9 +116,28 @@ impl PrefixSource {
         self.link
     }
 
+    /// The visited link's prefix.
+    pub(super) fn network(&self) -> Prefix {
+        self.network
+    }
+
+    /// The downstream addresses that are proxied, or that were in the earlier visit if none is.
+    pub(super) fn proxied_addresses(&self) -> Vec<Ipv6Addr> {
+        let proxy = self.shared.as_ref().and_then(|sharing| sharing.proxy.as_ref());
+        let addresses: Vec<Ipv6Addr> = proxy.into_iter().flat_map(NdProxy::addresses).collect();
+        if addresses.is_empty() { self.former_nodes.clone() } else { addresses }
+    }
+
     /// The proxy of the visited link, and its upstream interface.
     pub(super) fn proxy(&mut self) -> Option<(LinkId, &mut NdProxy)> {
         Some((self.link, self.shared.as_mut()?.proxy.as_mut()?))
+    }
+
+    /// The Neighbour Advertisements of the proxy on the visited link; none while its prefix is not routed.
+    pub(super) fn take_proxy_advertisements(&mut self) -> Vec<Transmit> {
+        let Some(sharing) = &mut self.shared else { return Vec::new() };
+        let messages = sharing.proxy.as_mut().map(NdProxy::take_advertisements).unwrap_or_default();
+        if sharing.reported { messages } else { Vec::new() }
     }
 
     /// Whether all other addresses of the visited link are downstream.
@@ -157,13 +186,16 @@ impl PrefixSource {
         self.shared.as_ref().is_some_and(|sharing| sharing.reported)
     }
 
-    /// Whether a delegated prefix takes the place of the shared one, or is about to before that is offered.
+    /// Whether a server is about to delegate a prefix, so that the shared one is not needed.
+    fn awaits_lease(&self, now: Time) -> bool {
+        now < self.started_at + OFFER_TIMEOUT && self.delegation.as_ref().is_some_and(DhcpClient::has_offer)
+    }
+
+    /// Whether a delegated prefix takes the place of the shared one.
     fn is_replaced(&self, now: Time) -> bool {
         let shared = self.shared.as_ref().filter(|sharing| sharing.reported && !sharing.replaced);
         let forming = shared.is_some_and(|sharing| now < sharing.usable_from + ADDRESS_FORMATION_TIME);
-        let offered =
-            self.delegation.as_ref().is_some_and(DhcpClient::has_offer) && now < self.started_at + OFFER_TIMEOUT;
-        !self.reported_prefixes.is_empty() && !forming || offered && shared.is_none()
+        !self.reported_prefixes.is_empty() && !forming
     }
 
     /// Shares the visited link's prefix; one that is `replaced` is not offered, and serves the nodes that have an address
@@ -176,8 +208,10 @@ impl PrefixSource {
         out: &mut Outbox,
     ) {
         let (link, bid, prefix) = (self.link, self.bid, self.network);
+        let awaits_lease = self.awaits_lease(now);
         let sharing = self.shared.get_or_insert_with(|| {
-            let proxy = |address| NdProxy::new(prefix, wanted.own_address, (link, address), inside);
+            let former = || self.former_nodes.clone();
+            let proxy = |address| NdProxy::new((prefix, wanted.own_address), (link, address), inside, former());
             SharedPrefix {
                 own: wanted.own_address,
                 inside: inside.0,
@@ -192,7 +226,13 @@ impl PrefixSource {
         (sharing.preferred_until, sharing.valid_until) = (wanted.preferred_until, wanted.valid_until);
         let was_offered = sharing.reported && !sharing.replaced;
         sharing.replaced = replaced;
-        sharing.reported |= sharing.usable_from <= now;
+        if !sharing.reported && sharing.usable_from <= now && !awaits_lease {
+            sharing.usable_from = now;
+            sharing.reported = true;
+            if let Some(proxy) = &mut sharing.proxy {
+                proxy.query_former_addresses(now, out);
+            }
+        }
         match (was_offered, sharing.reported && !replaced) {
             (false, true) => out.report(NemoReport::PrefixShared { link, bid, prefix }),
             (true, false) => {
@@ -241,7 +281,7 @@ impl PrefixSource {
                 valid_until: lease.valid_until,
             })
             .collect();
-        let alive = |sharing: &&SharedPrefix| sharing.usable_from <= now && sharing.valid_until > now;
+        let alive = |sharing: &&SharedPrefix| sharing.reported && sharing.valid_until > now;
         grants.extend(self.shared.as_ref().filter(alive).map(|sharing| Grant {
             bid,
             link,

@@ -30,8 +30,12 @@ struct Network {
     neighbour_solicitations: Vec<(LinkId, Ipv6Addr)>,
     /// Neighbour Advertisements sent: link and target.
     neighbour_advertisements: Vec<(LinkId, Ipv6Addr)>,
+    /// Targets of the Neighbour Advertisements sent straight to a router of a visited link, after their routes were put.
+    answers: Vec<Ipv6Addr>,
     /// The host refuses policy rules.
     refuses_rules: bool,
+    /// Servers make offers, and never grant one.
+    offers_only: bool,
 }
 
 fn settings(prefer: PrefixPreference) -> MobileRouterConfig {
@@ -53,7 +57,9 @@ impl Network {
             dhcp_requests: Vec::new(),
             neighbour_solicitations: Vec::new(),
             neighbour_advertisements: Vec::new(),
+            answers: Vec::new(),
             refuses_rules: false,
+            offers_only: false,
         };
         let outputs = network.bench.link(LAN, true);
         network.apply(outputs);
@@ -81,7 +87,10 @@ impl Network {
 
     fn sent(&mut self, transmit: &Transmit) -> Vec<Output> {
         let datagram = Datagram::parse(&transmit.bytes).unwrap();
-        let Via::Link(link) = transmit.via else { return Vec::new() };
+        let Via::Link(link) = transmit.via else {
+            self.note_answer(&datagram);
+            return Vec::new();
+        };
         if datagram.protocol == protocol::UDP {
             let udp = Udp::parse(datagram.payload, datagram.source, datagram.destination).unwrap();
             let dhcp6::Message::Exchange(request) = dhcp6::Message::parse(udp.payload).unwrap() else { panic!() };
@@ -103,6 +112,17 @@ impl Network {
             _ => {}
         }
         Vec::new()
+    }
+
+    /// Notes a Neighbour Advertisement for a node; packets to the node follow it at once.
+    fn note_answer(&mut self, datagram: &Datagram<'_>) {
+        if datagram.protocol == protocol::ICMPV6
+            && let Ok(icmp6::Message::NeighbourAdvertisement(message)) = icmp6::Message::parse(datagram)
+        {
+            let route = Key::Route(RouteTable::MAIN, Prefix::host(message.target), Prefix::ALL, 256);
+            assert!(self.bench.plan.find(&route).is_some());
+            self.answers.push(message.target);
+        }
     }
 
     /// Every preferred prefix has a route to the visited network.
@@ -143,7 +163,12 @@ impl Network {
                 _ => {}
             }
         }
-        let message = ClientServerMessage { kind: MessageType::Reply, transaction: request.transaction, options };
+        let kind = match (self.offers_only, request.kind) {
+            (false, _) => MessageType::Reply,
+            (true, MessageType::Solicit) => MessageType::Advertise,
+            (true, _) => return Vec::new(),
+        };
+        let message = ClientServerMessage { kind, transaction: request.transaction, options };
         let payload = dhcp6::Message::Exchange(message).emit();
         let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload: &payload };
         let bytes = ip6::emit(&Header::new(SERVER, client), protocol::UDP, &udp.emit(SERVER, client));

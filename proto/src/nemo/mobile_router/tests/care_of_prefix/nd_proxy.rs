@@ -6,9 +6,9 @@ use super::*;
 fn visited_link_is_shared_by_nd_proxy_without_delegation() {
     let mut network = Network::new(PrefixPreference::CareOf);
     network.attach(WIFI, "2001:db8:1::/64");
-    network.wait(200);
+    network.wait(150);
     assert!(network.advertisements.last().unwrap().1.proxy && !network.last().contains_key(&net("2001:db8:1::/64")));
-    network.wait(400);
+    network.wait(450);
     assert!(network.last().contains_key(&net("2001:db8:1::/64")), "it does not wait for a server");
     network.wait(3000);
     let announced = network.advertisements.iter().filter(|(_, message)| message.proxy).count();
@@ -58,6 +58,71 @@ fn visited_link_is_shared_by_nd_proxy_without_delegation() {
     let advertised = network.last();
     assert!(advertised.contains_key(&net("2001:db8:a00::/64")) && !advertised.contains_key(&net("2001:db8:1::/64")));
     assert!(network.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"))).is_none());
+}
+
+/// The node is reached within the half second, although it solicits nothing.
+#[test]
+fn shared_prefix_carries_packets_half_a_second_after_the_attachment() {
+    let mut network = Network::new(PrefixPreference::CareOf);
+    network.attach(WIFI, "2001:db8:1::/64");
+    network.wait(260);
+    assert!(network.last().contains_key(&net("2001:db8:1::/64")));
+    // The first answer to the node: the router of the visited link solicits it.
+    network.receive(WIFI, "fe80::1", solicitation("2001:db8:1::9"));
+    assert_eq!(network.neighbour_solicitations.last(), Some(&(LAN, ip("2001:db8:1::9"))));
+    network.receive(LAN, "2001:db8:1::9", defence("2001:db8:1::9"));
+    let route = Key::Route(RouteTable::MAIN, net("2001:db8:1::9/128"), Prefix::ALL, 256);
+    assert!(network.bench.plan.find(&route).is_some());
+    assert!(network.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"))).is_some());
+    assert_eq!(network.answers, [ip("2001:db8:1::9")], "the router does not wait for its next solicitation");
+    // An upstream node has the address: it is no longer downstream.
+    network.receive(WIFI, "2001:db8:1::9", defence("2001:db8:1::9"));
+    assert!(network.bench.plan.find(&route).is_none());
+    assert_eq!(network.neighbour_advertisements, [(LAN, ip("2001:db8:1::9"))]);
+}
+
+/// The router of the visited link has an entry for the node, and solicits it no more: the way back stands at once.
+#[test]
+fn node_of_an_earlier_visit_is_reached_at_once() {
+    let mut network = Network::new(PrefixPreference::CareOf);
+    network.attach(WIFI, "2001:db8:1::/64");
+    network.wait(300);
+    network.receive(WIFI, "fe80::1", solicitation("2001:db8:1::9"));
+    network.receive(LAN, "2001:db8:1::9", defence("2001:db8:1::9"));
+    network.detach(WIFI);
+    network.wait(5000);
+    let proxied = Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"));
+    assert!(network.bench.plan.find(&proxied).is_none());
+    network.attach(WIFI, "2001:db8:1::/64");
+    network.wait(260);
+    assert_eq!(network.neighbour_solicitations.last(), Some(&(LAN, ip("2001:db8:1::9"))));
+    network.neighbour_advertisements.clear();
+    network.receive(LAN, "2001:db8:1::9", defence("2001:db8:1::9"));
+    assert!(network.bench.plan.find(&proxied).is_some());
+    assert_eq!(
+        network.neighbour_advertisements,
+        [(WIFI, ip("2001:db8:1::9"))],
+        "the router may know another interface"
+    );
+}
+
+/// An offer delays sharing for one and a half seconds, and not for longer.
+#[test]
+fn visited_link_is_shared_while_a_server_does_not_grant_its_offer() {
+    let mut network = Network::new(PrefixPreference::CareOf);
+    network.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
+    network.offers_only = true;
+    network.attach(WIFI, "2001:db8:1::/64");
+    network.wait(1450);
+    assert!(!network.last().contains_key(&net("2001:db8:1::/64")));
+    network.wait(100);
+    assert!(network.last()[&net("2001:db8:1::/64")].1 > 0);
+    assert_eq!(network.events(), ["link 2: prefix 2001:db8:1::/64 shared, bid 1"]);
+    // The lease comes, and replaces it.
+    network.offers_only = false;
+    network.wait(60_000);
+    assert_eq!(network.last()[&net("2001:db8:1::/64")], (0, 0, false), "withdrawn");
+    assert!(network.last()[&net("2001:db8:a00::/64")].1 > 0);
 }
 
 #[test]
