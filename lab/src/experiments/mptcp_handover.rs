@@ -8,7 +8,7 @@ use crate::load::Delivery;
 use crate::mptcp::observed_transfer::{Mode, MoveObservation, ObservedTransfer};
 use crate::mptcp::options::{self, OptionCounts};
 use crate::mptcp::source_monitor::Observations;
-use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
+use crate::mptcp::{AttachmentPoint, CareOfPrefixes, LinkShape, MptcpTestbed, PayloadPath};
 
 /// Octets per second in each direction.
 const RATE: u64 = 200_000;
@@ -40,6 +40,15 @@ const KINDS: [(&str, &str); 5] = [
 /// Maximum gap ratio of MPTCP over TCP. Over the same path they differ only by chance.
 const MAX_GAP_RATIO: f64 = 1.25;
 
+/// The modes in order, with their names in the summary.
+const MODES: [(Mode, &str); 5] = [
+    (Mode::Classical, "tcp"),
+    (Mode::Outbound, "mptcp"),
+    (Mode::CareOf, "mptcp_care_of"),
+    (Mode::Shared, "mptcp_shared"),
+    (Mode::Inbound, "mptcp_inbound"),
+];
+
 /// A change of the vehicle's attachments.
 type Action = fn(&MptcpTestbed) -> Result<()>;
 
@@ -57,11 +66,10 @@ struct Series {
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let times = if run.quick { 1 } else { 10 };
-    let modes = [Mode::Classical, Mode::Outbound, Mode::CareOf, Mode::Inbound];
-    let handovers: usize = modes.iter().map(|mode| times * handovers_of(*mode).len()).sum();
+    let handovers: usize = MODES.iter().map(|(mode, _)| times * handovers_of(*mode).len()).sum();
     run.set_steps(handovers);
     let mut all = Vec::new();
-    for mode in modes {
+    for (mode, _) in MODES {
         all.push(run_series(run, mode, times).with_context(|| format!("{mode:?}"))?);
     }
     summarise(run, &all);
@@ -69,7 +77,8 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
 }
 
 fn run_series(run: &Run, mode: Mode, times: usize) -> Result<Series> {
-    let testbed = MptcpTestbed::build(LinkShape::PAPER.lossless())?;
+    let prefixes = if mode == Mode::Shared { CareOfPrefixes::Shared } else { CareOfPrefixes::Delegated };
+    let testbed = MptcpTestbed::build_with(LinkShape::PAPER.lossless(), prefixes)?;
     testbed.plug(0, AttachmentPoint::Visited(0))?;
     testbed.wait_home_path()?;
     if mode != Mode::Classical {
@@ -78,7 +87,7 @@ fn run_series(run: &Run, mode: Mode, times: usize) -> Result<Series> {
     if mode == Mode::Inbound {
         testbed.accept_add_addr()?;
     }
-    if mode == Mode::CareOf {
+    if mode.begins_at_care_of() {
         testbed.accept_subflows()?;
     }
     let capture = std::path::Path::new(WORK_DIR).join("handover.pcapng");
@@ -88,9 +97,9 @@ fn run_series(run: &Run, mode: Mode, times: usize) -> Result<Series> {
     sleep(Duration::from_secs(2));
     let (mut moves, mut deliveries) = (Vec::new(), Vec::new());
     for round in 0..times {
-        if mode == Mode::CareOf && round > 0 {
+        if mode.begins_at_care_of() && round > 0 {
             deliveries.extend(transfer.finish()?);
-            transfer = begin_anew(&testbed, PORT + u16::try_from(round)?)?;
+            transfer = begin_anew(&testbed, mode, PORT + u16::try_from(round)?)?;
         }
         moves.extend(round_trip(run, &mut transfer, mode)?);
         if round == 0 {
@@ -142,15 +151,15 @@ fn round_trip(run: &Run, transfer: &mut ObservedTransfer<'_>, mode: Mode) -> Res
 /// The handovers of one round. A connection opened from a care-of address ends before that address returns for the
 /// second time: Linux 6.18 uses the address of the first subflow again only once if it is also announced to the peer.
 fn handovers_of(mode: Mode) -> &'static [&'static str] {
-    if mode == Mode::CareOf { MOVES.split_at(FIRST_RETURN).0 } else { &MOVES }
+    if mode.begins_at_care_of() { MOVES.split_at(FIRST_RETURN).0 } else { &MOVES }
 }
 
 /// Moves the vehicle from FN2 by the second uplink to FN1 by the first, and connects from the care-of address there.
-fn begin_anew(testbed: &MptcpTestbed, port: u16) -> Result<ObservedTransfer<'_>> {
+fn begin_anew(testbed: &MptcpTestbed, mode: Mode, port: u16) -> Result<ObservedTransfer<'_>> {
     testbed.unplug(1)?;
     testbed.plug(0, AttachmentPoint::Visited(0))?;
     testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
-    let transfer = ObservedTransfer::begin(testbed, Mode::CareOf, port, RATE, &[0])?;
+    let transfer = ObservedTransfer::begin(testbed, mode, port, RATE, &[0])?;
     sleep(Duration::from_secs(2));
     Ok(transfer)
 }
@@ -164,6 +173,7 @@ fn summarise(run: &mut Run, all: &[Series]) {
                 "move": what,
                 "gap_ms": distribution(of().map(|observation| observation.gap)),
                 "to_direct_ms": distribution(of().filter_map(|observation| observation.direct_after)),
+                "care_of_to_direct_ms": distribution(of().filter_map(|observation| observation.direct_after_care_of)),
                 "withdrawn_ms": distribution(of().filter_map(|observation| observation.deprecated_after)),
             })
         });
@@ -198,8 +208,8 @@ fn summarise(run: &mut Run, all: &[Series]) {
                 find(mode).into_iter().flat_map(|series| &series.moves).filter(|observation| observation.what == what);
             percentile(moves.map(|observation| observation.gap), 0.5)
         };
-        let gaps = [Mode::Classical, Mode::Outbound, Mode::CareOf, Mode::Inbound].map(gap);
-        for (word, gap) in ["tcp", "mptcp", "mptcp_care_of", "mptcp_inbound"].iter().zip(gaps) {
+        let gaps = MODES.map(|(mode, _)| gap(mode));
+        for ((_, word), gap) in MODES.iter().zip(gaps) {
             run.summarise(&format!("{name}_gap_ms_p50_{word}"), gap);
         }
         let [tcp, mptcp, ..] = gaps;
@@ -212,13 +222,25 @@ fn summarise(run: &mut Run, all: &[Series]) {
     }
     let faults: usize = all.iter().flat_map(|series| &series.moves).map(|observation| observation.faults.len()).sum();
     run.summarise("bytes_whole", u8::from(all.iter().all(|series| series.is_complete)));
-    for (name, mode) in [("", Mode::Outbound), ("_care_of", Mode::CareOf), ("_inbound", Mode::Inbound)] {
+    for (name, mode) in
+        [("", Mode::Outbound), ("_care_of", Mode::CareOf), ("_shared", Mode::Shared), ("_inbound", Mode::Inbound)]
+    {
         run.summarise(&format!("direct_share{name}"), find(mode).map(|series| round(series.direct_share)));
     }
+    summarise_direct_paths(run, all);
     let beside = all.iter().flat_map(|series| &series.moves).map(|observation| observation.backup_octets).sum::<u64>();
     run.summarise("backup_octets_beside_direct", beside);
     run.summarise("wrong_source_packets", all.iter().map(|series| series.sources.wrong_source).sum::<u64>());
     run.summarise("faults", faults);
+}
+
+/// How soon the direct path is in use where nobody delegates a prefix, and how long connections from care-of addresses stall.
+fn summarise_direct_paths(run: &mut Run, all: &[Series]) {
+    let moves = |series: fn(Mode) -> bool| all.iter().filter(move |one| series(one.mode)).flat_map(|one| &one.moves);
+    let shared = moves(|mode| mode == Mode::Shared).filter_map(|observation| observation.direct_after_care_of);
+    run.summarise("direct_ms_p95_shared", percentile(shared, 0.95));
+    let stalls = moves(Mode::begins_at_care_of).map(|observation| observation.gap);
+    run.summarise("outbound_stall_ms_max", percentile(stalls, 1.0));
 }
 
 /// Whether the capture contains every expected option.

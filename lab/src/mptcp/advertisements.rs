@@ -45,7 +45,7 @@ impl AdvertisementLog {
     pub(crate) fn wait_deprecated(&self, number: usize, since: u64, timeout: Duration) -> Option<u64> {
         let mut last = BTreeMap::new();
         for advert in
-            self.0.lock().iter().filter(|advert| advert.unix_micros < since && is_delegated_by(advert, number))
+            self.0.lock().iter().filter(|advert| advert.unix_micros < since && is_care_of_prefix(advert, number))
         {
             last.insert(advert.prefix, advert.preferred_lifetime);
         }
@@ -68,14 +68,14 @@ impl AdvertisementLog {
         let seen = self.0.lock();
         seen.iter()
             .filter(within)
-            .filter(|advert| is_delegated_by(advert, number) && advert.preferred_lifetime > 0)
+            .filter(|advert| is_care_of_prefix(advert, number) && advert.preferred_lifetime > 0)
             .copied()
             .collect()
     }
 }
 
-fn is_delegated_by(advert: &PrefixAdvertisement, number: usize) -> bool {
-    Prefix::new(nemo::delegated_pool(number), 48).is_some_and(|pool| pool.covers(advert.prefix))
+fn is_care_of_prefix(advert: &PrefixAdvertisement, number: usize) -> bool {
+    nemo::is_of_access_network(number, advert.prefix.address())
 }
 
 /// The prefixes of a Router Advertisement with their preferred lifetimes.

@@ -13,4 +13,4 @@ pub(crate) mod testbed;
 pub(crate) use advertisements::AdvertisementLog;
 pub(crate) use paths::{PathMonitor, PayloadPath};
 pub(crate) use source_monitor::SourceMonitor;
-pub(crate) use testbed::{AttachmentPoint, LinkShape, MptcpTestbed};
+pub(crate) use testbed::{AttachmentPoint, CareOfPrefixes, LinkShape, MptcpTestbed};

@@ -6,6 +6,8 @@ use crate::clock;
 use crate::load::{Delivery, Protocol, Transfer, TransferLoad};
 use crate::statistics::round;
 use anyhow::{Context, Result};
+use roam6_proto::Report;
+use roam6_proto::contract::report::NemoReport;
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
@@ -19,8 +21,17 @@ pub(crate) enum Mode {
     Outbound,
     /// The mobile network node, with MPTCP, from its address in the visited network: the direct path is the first subflow.
     CareOf,
+    /// The same where nobody delegates a prefix, and that of the visited link is shared.
+    Shared,
     /// The correspondent, with MPTCP; it knows only the address in the mobile network.
     Inbound,
+}
+
+impl Mode {
+    /// Whether the connection begins at an address in the visited network.
+    pub(crate) fn begins_at_care_of(self) -> bool {
+        matches!(self, Mode::CareOf | Mode::Shared)
+    }
 }
 
 /// A connection during which the vehicle moves.
@@ -45,6 +56,8 @@ pub(crate) struct MoveObservation {
     pub(crate) gap: f64,
     /// Time until payload took the direct path of the new network.
     pub(crate) direct_after: Option<f64>,
+    /// The same from the mobile router's care-of address on.
+    pub(crate) direct_after_care_of: Option<f64>,
     /// Time until the prefix of a network that was left was advertised as deprecated.
     pub(crate) deprecated_after: Option<f64>,
     /// Share of the payload on the direct path after the observation time.
@@ -82,13 +95,13 @@ impl<'a> ObservedTransfer<'a> {
         let protocol = if mode == Mode::Classical { Protocol::Tcp } else { Protocol::Mptcp };
         let load = TransferLoad { message: MESSAGE, ..TransferLoad::steady(protocol, port, rate) };
         let [mut node, correspondent] = testbed.ends();
-        if mode == Mode::CareOf {
+        if mode.begins_at_care_of() {
             let number = there.first().context("a connection from a care-of address begins in an access network")?;
             node.address = testbed.wait_care_of(node.host, *number)?;
         }
         let ends = match mode {
             Mode::Inbound => [correspondent, node],
-            Mode::Classical | Mode::Outbound | Mode::CareOf => [node, correspondent],
+            Mode::Classical | Mode::Outbound | Mode::CareOf | Mode::Shared => [node, correspondent],
         };
         let since = clock::unix_micros();
         let transfer = Transfer::start(ends, load)?;
@@ -128,6 +141,7 @@ impl<'a> ObservedTransfer<'a> {
             began,
             gap: round(silence as f64 / 1000.0),
             direct_after: direct_at.map(|at| millis(began, at)),
+            direct_after_care_of: self.care_of_since(began).zip(direct_at).map(|(formed, at)| millis(formed, at)),
             deprecated_after: deprecated_at.map(|at| millis(began, at)),
             direct_share: testbed.path_monitor.direct_share(settled, end),
             backup_octets: if in_use {
@@ -160,6 +174,12 @@ impl<'a> ObservedTransfer<'a> {
         }
         let first = |number: &usize| self.testbed.path_monitor.first_use(PayloadPath::Direct(*number), since);
         clock::wait_for(TIMEOUT, || self.attached.iter().map(first).collect::<Option<Vec<u64>>>())?.into_iter().max()
+    }
+
+    /// When the mobile router has formed a care-of address after `since`; both microseconds since 1970.
+    fn care_of_since(&self, since: u64) -> Option<u64> {
+        let formed = |report: &Report| matches!(report, Report::Nemo(NemoReport::CareOfFormed { .. }));
+        self.testbed.vehicle.daemon.events.first_since(since, formed).map(|event| event.unix_micros)
     }
 
     fn faults(
@@ -200,7 +220,8 @@ impl MoveObservation {
     /// As a row of an experiment.
     pub(crate) fn row(&self) -> Value {
         json!({
-            "move": self.what, "gap_ms": self.gap, "to_direct_ms": self.direct_after, "withdrawn_ms": self.deprecated_after,
+            "move": self.what, "gap_ms": self.gap, "to_direct_ms": self.direct_after,
+            "care_of_to_direct_ms": self.direct_after_care_of, "withdrawn_ms": self.deprecated_after,
             "direct_share": round(self.direct_share), "backup_octets": self.backup_octets, "lives": self.is_alive,
             "faults": self.faults,
         })

@@ -22,11 +22,10 @@ impl PayloadPath {
 
     /// The path of packets with this inner address.
     fn of(address: Ipv6Addr) -> Option<PayloadPath> {
-        let near = |prefix: Ipv6Addr| prefix.segments().get(..3) == address.segments().get(..3);
-        if near(nemo::mobile_network(0)) {
+        if address.segments().get(..3) == nemo::mobile_network(0).segments().get(..3) {
             return Some(PayloadPath::Home);
         }
-        (0..2).find(|number| near(nemo::delegated_pool(*number))).map(PayloadPath::Direct)
+        (0..2).find(|number| nemo::is_of_access_network(*number, address)).map(PayloadPath::Direct)
     }
 }
 
@@ -108,6 +107,9 @@ mod tests {
         }
         let out = emit(&Header::new(address, CORRESPONDENT), protocol::TCP, &segment);
         assert_eq!(classify(&out), Some((PayloadPath::Direct(1), 100)));
+        let shared = Ipv6Addr::new(0x2001, 0xdb8, 0xa1, 0, 0, 0, 0, 9);
+        let out = emit(&Header::new(shared, CORRESPONDENT), protocol::TCP, &segment);
+        assert_eq!(classify(&out), Some((PayloadPath::Direct(0), 100)));
         let back = emit(&Header::new(CORRESPONDENT, nemo::mobile_network(0)), protocol::TCP, &segment);
         assert_eq!(classify(&back), Some((PayloadPath::Home, 100)));
         segment.truncate(32);

@@ -63,6 +63,15 @@ impl LinkShape {
     }
 }
 
+/// Where care-of prefixes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CareOfPrefixes {
+    /// DHCPv6 servers delegate them.
+    Delegated,
+    /// Nobody delegates: the visited links' prefixes are shared (RFC 4389).
+    Shared,
+}
+
 /// Where an uplink may be plugged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttachmentPoint {
@@ -87,6 +96,7 @@ pub(crate) struct MptcpTestbed {
     /// The path manager of the mobile network node, if started.
     pub(crate) path_manager: Option<Daemon>,
     shape: LinkShape,
+    prefixes: CareOfPrefixes,
     _delegators: Vec<Process>,
 }
 
@@ -104,16 +114,26 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 impl MptcpTestbed {
     /// Builds the networks; the vehicle has two unplugged uplinks.
     pub(crate) fn build(shape: LinkShape) -> Result<MptcpTestbed> {
-        let mut testbed = MptcpTestbed::without_path_manager(shape)?;
+        MptcpTestbed::build_with(shape, CareOfPrefixes::Delegated)
+    }
+
+    /// [`MptcpTestbed::build`] with such care-of prefixes.
+    pub(crate) fn build_with(shape: LinkShape, prefixes: CareOfPrefixes) -> Result<MptcpTestbed> {
+        let mut testbed = MptcpTestbed::with_prefixes(shape, prefixes)?;
         testbed.path_manager = Some(testbed.start_path_manager()?);
         Ok(testbed)
     }
 
     /// [`MptcpTestbed::build`] without a path manager at the mobile network node.
     pub(crate) fn without_path_manager(shape: LinkShape) -> Result<MptcpTestbed> {
+        MptcpTestbed::with_prefixes(shape, CareOfPrefixes::Delegated)
+    }
+
+    fn with_prefixes(shape: LinkShape, prefixes: CareOfPrefixes) -> Result<MptcpTestbed> {
         let network = NemoNetwork::build(Duration::ZERO, 1, nemo::NO_DAD)?;
         let mut delegators = Vec::new();
-        for (number, visited) in network.visited.iter().enumerate() {
+        let delegating = network.visited.iter().enumerate().filter(|_| prefixes == CareOfPrefixes::Delegated);
+        for (number, visited) in delegating {
             delegators.push(start_delegation(&network, visited, number)?);
         }
         let vehicle = network.vehicle_with(0, &["up0", "up1"], CARE_OF_PREFIX_CONFIG)?;
@@ -130,6 +150,7 @@ impl MptcpTestbed {
             vehicle,
             path_manager: None,
             shape,
+            prefixes,
             _delegators: delegators,
         };
         testbed.set_link_shape(shape);
@@ -221,7 +242,7 @@ impl MptcpTestbed {
     /// Waits until `host` has an address of access network `number` that reaches the correspondent; that address.
     pub(crate) fn wait_care_of(&self, host: &Host, number: usize) -> Result<Ipv6Addr> {
         let address =
-            || host.address_in(nemo::delegated_pool(number), &PREFERRED).filter(|address| reaches(host, *address));
+            || host.address_in(self.care_of_prefix(number), &PREFERRED).filter(|address| reaches(host, *address));
         clock::wait_for(TIMEOUT, address)
             .ok_or_else(|| anyhow!("{} has no working address from access network {}", host.name(), number + 1))
     }
@@ -257,6 +278,14 @@ impl MptcpTestbed {
             asked(mnn.output("nstat", &["-as", "MPTcp*"])),
         ]
         .join("\n")
+    }
+
+    /// A prefix of the care-of addresses that nodes have in access network `number`.
+    fn care_of_prefix(&self, number: usize) -> Ipv6Addr {
+        match self.prefixes {
+            CareOfPrefixes::Delegated => nemo::delegated_pool(number),
+            CareOfPrefixes::Shared => nemo::visited_prefix(number),
+        }
     }
 
     fn visited(&self, number: usize) -> Result<&AccessNetwork> {

@@ -228,6 +228,12 @@ pub(crate) fn delegated_pool(number: usize) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0xb1 + u16::try_from(number).unwrap_or(0), 0, 0, 0, 0, 0)
 }
 
+/// Whether an address is of access network `number`, or of a prefix that it delegates.
+pub(crate) fn is_of_access_network(number: usize, address: Ipv6Addr) -> bool {
+    let near = |prefix: Ipv6Addr| prefix.segments().get(..3) == address.segments().get(..3);
+    near(visited_prefix(number)) || near(delegated_pool(number))
+}
+
 /// Whether an address is a correspondent's.
 pub(crate) fn is_correspondent(address: Ipv6Addr) -> bool {
     address.segments().get(..4) == CORRESPONDENT.segments().get(..4)
