@@ -186,7 +186,9 @@ impl Prober {
             || self.silent
             || self.quality.degradation().is_some()
         {
-            self.burst_at = None;
+            // What was lost until now begins no burst later.
+            self.quality.notice_overdue(now);
+            (self.burst_at, self.burst_until) = (None, None);
             return None;
         }
         self.burst_at.filter(|burst| *burst <= now)?;
@@ -248,6 +250,10 @@ impl Prober {
         }
         self.last_answer = Some(now);
         let measured = self.quality.record_answer(now, sequence);
+        if let Some(burst) = self.burst_at.filter(|_| self.burst_until.is_none()) {
+            // Nothing to do for an answer that came in time.
+            self.burst_at = self.quality.next_overdue().map(|overdue| overdue.max(burst));
+        }
         if self.missed == 0 {
             return None;
         }
@@ -305,6 +311,23 @@ mod tests {
         assert_eq!(intervals_until(&mut prober, &mut now, true, PathChange::Up), 5);
         assert_eq!(intervals_until(&mut prober, &mut now, false, PathChange::Down), 4);
         assert_eq!(intervals_until(&mut prober, &mut now, true, PathChange::Up), 10);
+    }
+
+    #[test]
+    fn burst_needs_no_timer_while_probes_are_answered() {
+        let probe = config::ProbeConfig { burst: true, ..PROBE };
+        let mut prober = Prober::default();
+        prober.restart(Time::ZERO);
+        for number in 0..10 {
+            let now = Time::from_micros(number * 200_000);
+            let (sequence, _) = prober.next_probe(now, probe, LIMITS).unwrap();
+            prober.receive_reply(now + Duration::from_millis(20), sequence);
+            assert_eq!(prober.deadline(), Some(now + probe.interval), "the next probe");
+        }
+        prober.next_probe(Time::from_micros(2_000_000), probe, LIMITS).unwrap();
+        let overdue = prober.deadline().unwrap();
+        assert!(overdue < Time::from_micros(2_200_000), "{overdue}");
+        assert!(prober.next_burst_probe(overdue, probe).is_some());
     }
 
     #[test]
