@@ -15,6 +15,8 @@ use testbed::{BINARY, Namespace, Running, Testbed, run, wait_or_report};
 const BOUND: Duration = Duration::from_secs(5);
 /// More than the mobile router's interval between updates because of silent paths.
 const SETTLED: Duration = Duration::from_secs(4);
+/// More than the mobile router's interval of looking for traffic.
+const NOTICED: Duration = Duration::from_secs(2);
 /// How long a home agent that is back is watched.
 const STABLE: Duration = Duration::from_secs(5);
 const CORRESPONDENT: &str = "2001:db8:9::9";
@@ -123,6 +125,13 @@ impl Scene {
         self.testbed.node.command(&words).output().unwrap().status.success()
     }
 
+    /// Packets from the node to the correspondent: without any, a path is probed rarely.
+    fn start_traffic(&self) -> Running {
+        let traffic = self.testbed.node.start(&["ping", "-nq", "-i0.1", CORRESPONDENT]);
+        std::thread::sleep(NOTICED);
+        traffic
+    }
+
     fn await_that(&self, what: &str, done: impl FnMut() -> bool) {
         wait_or_report(what, done, || self.logs());
     }
@@ -165,6 +174,7 @@ fn a_failed_home_agent_is_replaced_without_failback() {
     let _radvd = scene.testbed.advertise("2001:db8:2::/64");
     let _router = scene.start_router();
     scene.await_service(0);
+    let _traffic = scene.start_traffic();
     assert!(!scene.holds_binding(1), "one binding at a time\n{}", scene.logs());
 
     // Dropped: killed by SIGKILL.
@@ -197,6 +207,7 @@ fn an_unbound_home_address_registers_again() {
     let _radvd = scene.testbed.advertise("2001:db8:2::/64");
     let _router = scene.start_router();
     scene.await_service(0);
+    let _traffic = scene.start_traffic();
     let before = scene.sequence(0);
     let mut unbind = scene.home_agents[0].command(&[BINARY, "unbind", "2001:db8:1::100", "--run-dir"]);
     run(unbind.arg(scene.testbed.file("ha0").join("run")));

@@ -192,6 +192,8 @@ fn an_uplink_that_loses_packets_is_degraded() {
     let _router = testbed.start_with("max_loss = 30\n");
     testbed.await_binding("2001:db8:2:");
     testbed.await_state("visited");
+    // A path without traffic is probed rarely.
+    let _traffic = testbed.node.start(&["ping", "-nq", "-i0.1", "2001:db8:9::9"]);
     let known = || testbed.show("mr", "links").contains(" 0% ");
     wait_or_report("round trip and loss", known, || testbed.show("mr", "links"));
     testbed.agent.shell(table);

@@ -1,5 +1,5 @@
 //! Resources of idle daemons: memory, wake-ups and CPU time of a registered mobile router and of its home agent; and what
-//! an uplink that is kept in reserve costs in traffic.
+//! an uplink costs that carries no traffic, in use or in reserve.
 
 use crate::experiments::prelude::*;
 use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NemoNetwork};
@@ -36,12 +36,12 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
             run.rows.push(json!({ "who": who, "probes": probes, "figures": figures }));
         }
     }
-    run.step("an uplink in reserve");
-    standby_traffic(run)
+    run.step("two uplinks without traffic");
+    uplink_traffic(run)
 }
 
-/// The octets between the home agent and an uplink that is kept in reserve, IPv6 headers included, in both directions.
-fn standby_traffic(run: &mut Run) -> Result<()> {
+/// The octets between the home agent and each of two uplinks without traffic, IPv6 headers included, in both directions.
+fn uplink_traffic(run: &mut Run) -> Result<()> {
     // Not shorter than several probes; the long one has an update too.
     let watched = Duration::from_secs(if run.quick { 85 } else { 600 });
     let network = NemoNetwork::build(Duration::from_millis(25), 1, "")?;
@@ -51,23 +51,25 @@ fn standby_traffic(run: &mut Run) -> Result<()> {
     vehicle.wait_until_connected(CORRESPONDENT)?;
     vehicle.wait_registered(network.emulator.plug(vehicle.uplink(1)?, fn2.link)?, 2)?;
     sleep(SETTLE_TIME * 2);
-    let reserve = fn2.link;
-    let octets = network.emulator.collect(move |octets: &mut u64, observed| {
-        let packet = observed.packet().filter(|_| observed.segment == reserve);
-        let parsed = packet.and_then(|packet| Some((packet, Datagram::parse(packet).ok()?)));
+    let links = [("primary", fn1.link), ("standby", fn2.link)];
+    let octets = network.emulator.collect(move |octets: &mut [u64; 2], observed| {
+        let Some(index) = links.iter().position(|(_, link)| observed.segment == *link) else { return };
+        let parsed = observed.packet().and_then(|packet| Some((packet, Datagram::parse(packet).ok()?)));
         if let Some((packet, datagram)) = parsed
             && [datagram.source, datagram.destination].contains(&HOME_AGENT)
+            && let Some(octets) = octets.get_mut(index)
         {
             *octets += packet.len() as u64;
         }
     });
     sleep(watched);
     let octets = *octets.lock();
-    run.require(octets > 0, || "no probe in reserve was seen".to_owned());
-    let month = octets as f64 / 1e6 * MONTH_SECONDS / watched.as_secs_f64();
-    run.rows.push(
-        json!({ "watched_s": watched.as_secs(), "standby_octets": octets, "standby_mb_per_month": round(month) }),
-    );
-    run.summarise("standby_mb_per_month", round(month));
+    for ((name, _), octets) in links.iter().zip(octets) {
+        run.require(octets > 0, || format!("no probe of the {name} uplink was seen"));
+        let month = round(octets as f64 / 1e6 * MONTH_SECONDS / watched.as_secs_f64());
+        run.rows
+            .push(json!({ "uplink": name, "watched_s": watched.as_secs(), "octets": octets, "mb_per_month": month }));
+        run.summarise(&format!("{name}_mb_per_month"), month);
+    }
     Ok(())
 }

@@ -102,6 +102,7 @@ struct ProbeTable {
     lost: Option<Spanned<u32>>,
     recovered: Option<Spanned<u32>>,
     burst: Option<bool>,
+    idle: Option<Spanned<HumanDuration>>,
     standby: Option<Spanned<HumanDuration>>,
 }
 
@@ -403,19 +404,23 @@ fn probe(table: &ProbeTable, usual: ProbeConfig, diagnostics: &mut Diagnostics<'
     let interval = diagnostics.duration(&table.interval, "interval", bounds);
     let down_after = diagnostics.number(&table.lost, "lost", 1..=1000);
     let up_after = diagnostics.number(&table.recovered, "recovered", 1..=1000);
-    let standby = diagnostics.duration(&table.standby, "standby", Duration::ZERO..=Duration::from_secs(3600));
+    let rarely = Duration::ZERO..=Duration::from_secs(3600);
+    let idle = diagnostics.duration(&table.idle, "idle", rarely.clone());
+    let standby = diagnostics.duration(&table.standby, "standby", rarely);
     ProbeConfig {
         interval: interval.unwrap_or(usual.interval),
         down_after: down_after.unwrap_or(usual.down_after),
         up_after: up_after.unwrap_or(usual.up_after),
         burst: table.burst.unwrap_or(usual.burst),
+        idle: idle.or(usual.idle).filter(|idle| !idle.is_zero()),
         standby: standby.or(usual.standby).filter(|standby| !standby.is_zero()),
     }
 }
 
 /// The probes of all uplinks; `None`: off.
 fn usual_probe(table: &ProbeTable, diagnostics: &mut Diagnostics<'_>) -> Option<ProbeConfig> {
-    let usual = ProbeConfig { burst: true, standby: Some(Duration::from_secs(40)), ..ProbeConfig::default() };
+    let (idle, standby) = (Some(Duration::from_secs(10)), Some(Duration::from_secs(40)));
+    let usual = ProbeConfig { burst: true, idle, standby, ..ProbeConfig::default() };
     Some(probe(table, usual, diagnostics)).filter(|_| table.enabled.as_ref().is_none_or(|enabled| **enabled))
 }
 

@@ -432,6 +432,7 @@ fn limit_quality(config: &mut MobileRouterConfig, rng: &mut Entropy) {
     }
     if let Some(probe) = &mut config.probe {
         probe.burst = rng.one_in(2);
+        probe.idle = rng.one_in(2).then(|| Duration::from_secs(rng.between(1, 20)));
         probe.standby = rng.one_in(2).then(|| Duration::from_secs(rng.between(1, 60)));
     }
     for uplink in &mut config.uplinks {

@@ -526,6 +526,9 @@ pub struct ProbeConfig {
     /// Whether further probes follow at once after one whose answer is overdue.
     #[serde(default, skip_serializing_if = "is_false")]
     pub burst: bool,
+    /// Interval of probes of a path that would carry traffic, while there is none; `None`: `interval`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Duration>,
     /// Interval of probes of a path that is only kept in reserve; `None`: `interval`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standby: Option<Duration>,
@@ -534,6 +537,13 @@ pub struct ProbeConfig {
 impl Default for ProbeConfig {
     /// Failure detection within 800 ms, recovery after 1 s.
     fn default() -> ProbeConfig {
-        ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5, burst: false, standby: None }
+        ProbeConfig {
+            interval: Duration::from_millis(200),
+            down_after: 3,
+            up_after: 5,
+            burst: false,
+            idle: None,
+            standby: None,
+        }
     }
 }

@@ -274,9 +274,9 @@ impl MobileRouter {
     /// Processes the counters of an interface.
     pub(super) fn receive_link_traffic(&mut self, now: Time, traffic: &LinkTraffic) {
         let counted = |uplink: &&mut Uplink| uplink.link() == Some(traffic.link);
-        if let Some((uplink, plan)) =
-            self.uplinks.iter_mut().find(counted).and_then(|uplink| uplink.config.plan.map(|plan| (uplink, plan)))
-        {
+        let Some(uplink) = self.uplinks.iter_mut().find(counted) else { return };
+        uplink.traffic.receive(now, traffic);
+        if let Some(plan) = uplink.config.plan {
             uplink.usage.receive(now, traffic);
             if uplink.usage.next_read.is_some() {
                 uplink.usage.next_read = Some(next_multiple(now, uplink.usage.read_interval(plan)));

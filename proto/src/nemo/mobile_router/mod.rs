@@ -29,6 +29,7 @@ mod mode_selector;
 mod path_mtu;
 mod path_mtu_search;
 mod path_quality;
+mod path_traffic;
 pub mod probe;
 mod probing;
 pub mod registration;

@@ -285,6 +285,7 @@ mod tests {
         down_after: 3,
         up_after: 5,
         burst: false,
+        idle: None,
         standby: None,
     };
     const LIMITS: QualityLimits = QualityLimits { max_rtt: None, max_loss: None };

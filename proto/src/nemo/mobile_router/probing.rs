@@ -34,8 +34,10 @@ pub(super) enum Standing {
 /// What a path is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PathUse {
-    /// It carries traffic, or would carry it.
+    /// It carries traffic.
     Active,
+    /// It would carry traffic, but there is none.
+    Idle,
     /// It is kept in reserve.
     Standby,
 }
@@ -43,7 +45,7 @@ enum PathUse {
 /// How often to probe a path. `trouble`: one in use may have failed, so all others are asked before they are needed;
 /// `lost`: none answers.
 fn pace(now: Time, prober: &Prober, config: ProbeConfig, path_use: PathUse, (trouble, lost): (bool, bool)) -> Duration {
-    let standby = config.standby.unwrap_or(config.interval);
+    let (idle, standby) = (config.idle.unwrap_or(config.interval), config.standby.unwrap_or(config.interval));
     if let Some(since) = prober.silent_since().filter(|_| config.standby.is_some()) {
         let most = if lost { standby.min(SILENT_INTERVAL) } else { standby };
         let rarer = now.since(since) / SILENT_PROBES;
@@ -51,7 +53,8 @@ fn pace(now: Time, prober: &Prober, config: ProbeConfig, path_use: PathUse, (tro
     }
     let interval = match path_use {
         PathUse::Active => config.interval,
-        PathUse::Standby if trouble || !prober.is_known() => config.interval,
+        _ if trouble || !prober.is_known() => config.interval,
+        PathUse::Idle => idle,
         PathUse::Standby => standby,
     };
     // A path that is left has to show that it is good again.
@@ -84,10 +87,15 @@ impl MobileRouter {
             let missed = uplink.prober.has_missed_one();
             let (bid, limits) = (uplink.config.bid, uplink.config.quality_limits());
             let Some(config) = uplink.config.probe.or(usual) else { continue };
+            if uplink.traffic.take_query(now) {
+                uplink.up().into_iter().for_each(|link| out.query_link_traffic(link));
+            }
             if let Some(sequence) = uplink.prober.next_burst_probe(now, config) {
+                uplink.traffic.note_probe();
                 due.push(Probe { bid, sequence, in_burst: true });
             }
             if let Some((sequence, change)) = uplink.prober.next_probe(now, config, limits) {
+                uplink.traffic.note_probe();
                 due.push(Probe { bid, sequence, in_burst: false });
                 if missed {
                     self.receive_missed_probe(now, care_of);
@@ -109,12 +117,20 @@ impl MobileRouter {
 
     /// Sets how often each path is probed, by its use.
     fn set_paces(&mut self, now: Time) {
-        let rarely = |config: ProbeConfig| config.standby.is_some();
-        let slow = self.uplinks.iter().any(|uplink| uplink.prober.is_slow());
+        let rarely = |config: ProbeConfig| config.idle.is_some() || config.standby.is_some();
+        let slow = self.uplinks.iter().any(|uplink| uplink.prober.is_slow() || uplink.traffic.deadline().is_some());
         if !slow && !self.uplinks.iter().filter_map(|uplink| self.probe_config(uplink)).any(rarely) {
             return;
         }
-        let uses = self.path_uses();
+        let uses = self.path_uses(now);
+        for (index, of) in uses.iter().enumerate() {
+            let idle = self.uplinks.get(index).and_then(|uplink| self.probe_config(uplink)?.idle);
+            let Some(uplink) = self.uplinks.get_mut(index) else { continue };
+            match idle.filter(|_| *of != PathUse::Standby) {
+                Some(_) => uplink.traffic.watch(now),
+                None => uplink.traffic.rest(),
+            }
+        }
         let troubled = |(uplink, of): (&Uplink, &PathUse)| *of != PathUse::Standby && uplink.prober.is_troubled();
         let trouble = self.uplinks.iter().zip(&uses).any(troubled);
         let lost = self.are_all_paths(Prober::is_silent);
@@ -133,14 +149,15 @@ impl MobileRouter {
     }
 
     /// What the path of each uplink is used for.
-    fn path_uses(&self) -> Vec<PathUse> {
+    fn path_uses(&self, now: Time) -> Vec<PathUse> {
         let (paths, flows) = (self.paths(), self.flows());
         let of = |uplink: &Uplink| {
             // By the link: two uplinks may have equal addresses.
             let link = self.care_of_on(uplink).map(|care_of| care_of.link);
             let carries = |path: &TunnelPath| path.weight > 0 && link.is_some() && path.link == link;
             match paths.iter().any(carries) || flows.iter().any(|flow| flow.bid == uplink.config.bid) {
-                true => PathUse::Active,
+                true if uplink.traffic.is_active(now) => PathUse::Active,
+                true => PathUse::Idle,
                 false => PathUse::Standby,
             }
         };

@@ -5,6 +5,7 @@ use super::care_of_address::{AddressLease, Assignment, FormedAddress};
 use super::data_plan::Usage;
 use super::ipv4_uplink::Ipv4Uplink;
 use super::path_mtu_search::PathMtuSearch;
+use super::path_traffic::PathTraffic;
 use super::probe::Prober;
 use super::registration::CareOf;
 use super::transport::UplinkTransport;
@@ -52,6 +53,8 @@ pub struct Uplink {
     pub on_home_link: bool,
     /// The probes of its path.
     pub prober: Prober,
+    /// Whether its path carries traffic.
+    pub(super) traffic: PathTraffic,
     /// Path MTU from Packet Too Big, octets, and its expiry.
     pub path_mtu: Option<(u32, Time)>,
     /// Path MTU discovery by probes.

@@ -73,7 +73,7 @@ impl MobileRouter {
     /// When the next probe of `uplink` is due.
     fn probe_deadline(&self, uplink: &Uplink) -> Option<Time> {
         let probing = self.config.probe.is_some() && self.is_probing() && self.is_probed(uplink);
-        uplink.prober.deadline().filter(|_| probing)
+        uplink.prober.deadline().into_iter().chain(uplink.traffic.deadline()).min().filter(|_| probing)
     }
 
     /// Adds everything to `view`.

@@ -4,6 +4,7 @@ use super::mcoa::{ON_CELL, both, probes, sharing};
 use super::*;
 use crate::contract::config::flow::{FlowRule, FlowSelector};
 use crate::contract::config::nemo::ProbeConfig;
+use crate::contract::input::{LinkTraffic, TrafficCount};
 
 const STANDBY: Duration = Duration::from_secs(40);
 
@@ -79,4 +80,44 @@ fn uplink_has_its_own_probes() {
     let mut bench = both(config);
     bench.probe(10_000, &[1, 2]);
     assert_eq!(count(&bench.probe(60_000, &[1, 2]), 2), 10);
+}
+
+impl TestBed {
+    /// Advances the time by so many seconds; the interfaces send and receive so many packets a second beside probes. The
+    /// probes of the first uplink.
+    fn carry(&mut self, seconds: u64, packets: u64) -> usize {
+        let mut probes = 0;
+        for _ in 0..seconds {
+            self.counters += packets;
+            let second = self.now.as_micros() / 1000 + 1000;
+            let outputs = self.probe(second, &[1, 2]);
+            probes += count(&outputs, 1);
+            self.counters += u64::try_from(probes_sent(&outputs)).unwrap();
+            for output in &outputs {
+                if let Output::LinkTrafficQuery(link) = output {
+                    let count = TrafficCount { packets: self.counters, octets: 0 };
+                    self.feed(Input::LinkTraffic(LinkTraffic { link: *link, tx: count, rx: count }));
+                }
+            }
+        }
+        probes
+    }
+}
+
+fn probes_sent(outputs: &[Output]) -> usize {
+    probes(outputs).len()
+}
+
+#[test]
+fn path_in_use_is_probed_rarely_while_it_carries_nothing() {
+    let mut config = rarely();
+    config.probe.iter_mut().for_each(|probe| probe.idle = Some(Duration::from_secs(10)));
+    let mut bench = both(config);
+    bench.carry(20, 100);
+    assert!(bench.carry(60, 100) >= 299, "as usual under traffic");
+    bench.carry(10, 0);
+    let idle = bench.carry(100, 0);
+    assert!((10..=11).contains(&idle), "{idle}");
+    bench.carry(1, 50);
+    assert!(bench.carry(2, 50) >= 9, "a second later");
 }

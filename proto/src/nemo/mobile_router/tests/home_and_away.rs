@@ -146,6 +146,7 @@ fn black_hole_on_home_link_is_detected() {
         down_after: 3,
         up_after: 5,
         burst: false,
+        idle: None,
         standby: None,
     });
     let mut bench = bound(MobileRouterConfig { probe, ..both() });

@@ -103,12 +103,14 @@ struct TestBed {
     /// The last `Put` of each key.
     puts: BTreeMap<Key, Put>,
     now: Time,
+    /// Packets that the interfaces count.
+    counters: u64,
 }
 
 impl TestBed {
     fn new(config: MobileRouterConfig) -> TestBed {
         let router = MobileRouter::new(config, Entropy::seed_from_u64(1));
-        let mut bench = TestBed { router, plan: Plan::new(), puts: BTreeMap::new(), now: Time::ZERO };
+        let mut bench = TestBed { router, plan: Plan::new(), puts: BTreeMap::new(), now: Time::ZERO, counters: 0 };
         let sequence = SequenceRecord { home_address: HomeAddress(ip("2001:db8::100")), sequence: Sequence(84) };
         bench.feed(Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
         if bench.router.config.authentication != Authentication::None {
