@@ -23,6 +23,7 @@ mod nemo_nested;
 mod nemo_scale;
 mod nemo_storm;
 mod nemo_throughput;
+mod nemo_uplinks;
 mod shim6_contexts;
 mod shim6_generation;
 mod shim6_hostile;
@@ -98,6 +99,8 @@ experiments! {
     nemo_storm, "nemo/storm", "100 000 mobile routers register at once after the home agent was killed";
     nemo_throughput, "nemo/throughput",
         "P1 Fig 7: packets per second of CPU time by plain routing, by the tunnel, by the kernel's tunnels";
+    nemo_uplinks, "nemo/uplinks",
+        "two uplinks, each IPv6, IPv4, IPv4 behind NAT or IPv6 where UDP alone passes: gap, loss, weights";
     shim6_contexts, "shim6/contexts", "1 000 to 100 000 contexts: time of an I2, memory";
     shim6_generation, "shim6/generation", "CGA and HBA generation: candidates per second, time by Sec, key, threads";
     shim6_hostile, "shim6/hostile", "a million hostile messages against a running shim";

@@ -66,7 +66,7 @@ pub(crate) struct AccessNetwork {
     pub(crate) uplink_port: Port,
     /// Its router.
     pub(crate) router: Host,
-    _radvd: Process,
+    radvd: Option<Process>,
 }
 
 /// A mobile router and its mobile network.
@@ -173,6 +173,13 @@ impl NemoNetwork {
     }
 }
 
+impl AccessNetwork {
+    /// Ends the advertisement of its IPv6 prefix, so that vehicles have none.
+    pub(crate) fn stop_advertising(&mut self) {
+        drop(self.radvd.take());
+    }
+}
+
 impl Vehicle {
     /// The mobile network node as an endpoint of traffic.
     pub(crate) fn node(&self) -> Endpoint<'_> {
@@ -268,7 +275,7 @@ fn access_network(emulator: &LinkEmulator, core: &Host, number: u8) -> Result<Ac
         &format!("route add default via 2001:db8:f{number}::1"),
     ])?;
     let radvd = access_router::advertise(&router, "lan0", &format!("2001:db8:a{number}::/64"))?;
-    Ok(AccessNetwork { link, cable, uplink_port: far, router, _radvd: radvd })
+    Ok(AccessNetwork { link, cable, uplink_port: far, router, radvd: Some(radvd) })
 }
 
 fn home_agent_config(vehicles: u8, extra: &str) -> String {
