@@ -44,7 +44,8 @@ impl MobileRouter {
         let registered = |uplink: &&Uplink| self.care_of_on(uplink).is_some_and(|mine| self.is_held(&mine));
         let several = self.registers_several();
         let proven = |uplink: &&Uplink| {
-            !uplink.prober.is_silent() && !(several && uplink.observed_care_of().is_some() && !registered(uplink))
+            let unproven = several && uplink.observed_care_of().is_some() && !registered(uplink);
+            !uplink.prober.is_silent() && !unproven
         };
         if usable.iter().any(proven) {
             usable.retain(proven);
