@@ -59,11 +59,9 @@ fn uplinks_of(seen: &[Dissected; 2]) -> [usize; 2] {
     };
     [echo("dst", 128, 8), echo("src", 129, 0)].map(|filter| {
         let counts = seen.each_ref().map(|capture| capture.count(&filter));
-        match counts {
-            [5, 0] => 0,
-            [0, 5] => 1,
-            other => panic!("{filter}: {other:?}"),
-        }
+        let uplink = usize::from(counts[0] == 0);
+        assert!(counts[uplink] == 5 && counts[1 - uplink] == 0, "{filter}: {counts:?}");
+        uplink
     })
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn validate(
             id,
             priority: position,
             selector: to_selector(flow),
-            ingress: flow.from.as_ref().map(|from| String::clone(from)),
+            ingress: flow.from.as_deref().cloned(),
             bid,
         }));
     }

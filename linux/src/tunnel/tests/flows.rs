@@ -51,7 +51,7 @@ macro_rules! testbed_or_skip {
 /// The outer header of a packet, which is redirected; with what earlier ones have left in the caches.
 fn outer(testbed: &mut TestHost, packet: &Ip) -> (Ipv6Addr, u8) {
     let sent = (0..TRIES).map(|_| testbed.run_again(&frame(&packet.0))).find(|(verdict, _)| *verdict == REDIRECT);
-    let (_, out) = sent.expect("a redirected packet");
+    let (_, out) = sent.unwrap();
     let destination: [u8; 16] = out[38..54].try_into().unwrap();
     (destination.into(), out[14] << 4 | out[15] >> 4)
 }
@@ -69,6 +69,9 @@ fn within(protocol: u8, service: u8, upper: &[u8]) -> Ip {
 
 const UDP: [u8; 8] = [0x13, 0x88, 0x13, 0x89, 0, 8, 0, 0];
 
+/// What it is about, a rule's ingress interface and selector, and the traffic classes that match.
+type Case<'a> = (&'a str, Option<LinkId>, FlowSelector, &'a dyn Fn(u8) -> bool);
+
 #[test]
 fn rules_match_dscp_and_ingress_interface() {
     let mut testbed = testbed_or_skip!("rules_match_dscp_and_ingress_interface");
@@ -77,7 +80,7 @@ fn rules_match_dscp_and_ingress_interface() {
     // Classes in turn, so that a cached decision of one would show at the next.
     let classes = [0, 0xb8, 0, 0xbb, 0xb4, 0xb8];
     let by_class = |class: u8| class >> 2 == 46;
-    let cases: [(&str, Option<LinkId>, FlowSelector, &dyn Fn(u8) -> bool); 5] = [
+    let cases: [Case; 5] = [
         ("any packet", None, plain(), &|_| true),
         ("one DSCP", None, marked(), &by_class),
         ("the interface", Some(INGRESS), plain(), &|_| true),
