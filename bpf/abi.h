@@ -10,9 +10,10 @@
 #define PREFIX_LENGTHS 16   /* different prefix lengths in use, on each side */
 #define NO_LENGTH 255
 #define LOCAL_ENDPOINTS 256 /* local tunnel endpoints that a prefix entry can refer to */
-#define DSMIP_ENDPOINT (LOCAL_ENDPOINTS + 1)  /* the index of endpoints of tunnels over IPv4 (RFC 5555) */
+#define OVER_IP4 (1 << 16)  /* in the index of an endpoint of tunnels over IPv4 (RFC 5555) */
 #define SIGNALLING_ADDRESSES 64
 #define ANY 0xffff          /* protocol, or DSCP, of a flow rule */
+#define PATH_STATS 256      /* paths whose traffic is counted, from 1 on */
 #define XDP_IFACES 256      /* interfaces with the XDP program */
 
 /* BYPASS is no side of a tunnel: destinations that the host's routes reach better than any tunnel. */
@@ -53,7 +54,7 @@ struct prefix_entry {
 	__u32 tunnel;
 	__u32 route_generation;  /* in which gateway and link were resolved; the daemon writes zero */
 	__u16 mtu;               /* largest inner packet, octets */
-	__u8 has_inline_path;    /* not 0: the entry alone describes the path */
+	__u8 has_inline_path;    /* not 0: the entry alone describes the path; its kind plus 1 */
 	__u8 local_index;        /* the local endpoint of the path, by its index in `locals` */
 	__u32 link;              /* towards the gateway */
 	struct addr remote, gateway;
@@ -80,7 +81,7 @@ struct path {
 	__u32 mtu;         /* largest inner packet, octets */
 	__u16 bid, weight;
 	__u8 kind, service;  /* service: the DSCP of outer packets << 2, and 1; 0: that of the inner packet */
-	__u16 zero;
+	__u16 stat;          /* under which its traffic is counted; 0: it is not */
 	__u32 ports;         /* of PATH_UDP6, the local one first, in network byte order; else 0 */
 } ALIGN_HALF;
 
@@ -129,6 +130,7 @@ struct next_hop {
 	__u8 mac[12];        /* destination, source */
 	__u32 required_link;
 	__u32 outer_ports;   /* and these ports of UDP over IPv6 */
+	__u32 outer_stat;    /* under which the traffic of their path is counted */
 };
 
 /* An entry of the flow cache of each processor: how the last packet of a flow was encapsulated. */
@@ -148,6 +150,13 @@ struct xdp_iface {
 	__u16 mac[3];
 	__u8 can_transmit, zero;  /* can_transmit: not 0 if frames redirected from other interfaces can be sent by it */
 };
+
+/* The traffic of a path without probes. Times are nanoseconds of the coarse monotonic clock; 0 is never. */
+struct path_stamp {
+	__u64 sent, received;  /* the last packet */
+	__u64 unanswered;      /* the first sent after the last received */
+};
+struct path_count { __u64 packets_out, octets_out, packets_in, octets_in; };
 
 /* In the order of COUNTERS in linux/src/bpf/abi.rs, which has the names of the metrics. */
 enum counter {

@@ -28,6 +28,8 @@ typedef struct __sk_buff packet;
 
 static __always_inline __u32 packet_length(const packet *p) { return p->len; }
 static __always_inline __u32 gso_size(const packet *p) { return p->gso_size; }
+/* Packets that the kernel will make of this buffer. */
+static __always_inline __u32 segments(const packet *p) { return p->gso_segs ?: 1; }
 static __always_inline __u32 ingress_ifindex(const packet *p) { return p->ifindex; }
 
 /* Whether packets can be redirected to this interface. */

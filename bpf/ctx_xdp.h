@@ -28,6 +28,7 @@ static __always_inline __u32 packet_length(const packet *p)
 }
 
 static __always_inline __u32 gso_size(const packet *p) { return (void)p, 0; }
+static __always_inline __u32 segments(const packet *p) { return (void)p, 1; }
 static __always_inline __u32 ingress_ifindex(const packet *p) { return p->ingress_ifindex; }
 
 /* The entry of this interface, if it has the XDP program. */
@@ -47,6 +48,9 @@ static __always_inline int can_transmit(__u32 link)
 	return iface && iface->can_transmit;
 }
 
+static __always_inline __u32 forget_bits(packet *p, __u32 number, __u32 bits) { return (void)p, number & bits; }
 static __always_inline int pull(packet *p, __u32 wanted) { return (void)p, (void)wanted, 0; }
 static __always_inline long add_outer_room(packet *p, __u32 room) { return bpf_xdp_adjust_head(p, -(int)room); }
+static __always_inline long add_outer4_room(packet *p, __u32 room) { return bpf_xdp_adjust_head(p, -(int)room); }
 static __always_inline long remove_outer(packet *p, __u32 room) { return bpf_xdp_adjust_head(p, room); }
+static __always_inline long remove_outer4_of_ip6(packet *p, __u32 room) { return remove_outer(p, room); }

@@ -4,6 +4,7 @@
 #include "next_hop.h"
 #include "outer_parse.h"
 #include "path_select.h"
+#include "path_stamps.h"
 
 /* Whether the packet can be redirected to the next hop as it is. Whatever its hop limit and length, the tunnel device
  * receives it, but needs a socket buffer. Where a firewall filters forwarded packets, nothing else does. */
@@ -65,6 +66,7 @@ static __always_inline int decap_cached(packet *p, struct settings *set)
 		count(COUNT_DROPPED_ECN);
 		return ACT_DROP;
 	}
+	note_inner(p, hop->outer_stat, ETH_HLEN + IP6);
 	return decap_and_redirect(p, set, IP6, inner, hop);
 }
 
@@ -101,8 +103,8 @@ static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, st
 	return redirect_to(hop, (void *)outer - ETH_HLEN, ETH_P_IPV6);
 }
 
-/* Decapsulates a packet whose outer headers are parsed, and forwards it. 0 if the packet was not handled. */
-static __always_inline int decap_forward(packet *p, __u32 l2, struct settings *set, struct parsed_outer *parsed)
+/* Decapsulates a packet of the path with this number, whose outer headers are parsed, and forwards it. 0 if the packet was not handled. */
+static __always_inline int decap_forward(packet *p, __u32 l2, struct settings *set, struct parsed_outer *parsed, __u32 stat)
 {
 	struct nh_key key = { parsed->source, parsed->destination, 0 };
 	struct ipv6hdr *outer, *inner;
@@ -118,6 +120,6 @@ static __always_inline int decap_forward(packet *p, __u32 l2, struct settings *s
 	if (!hop || !outer || !inner || !can_forward(hop, p, set, l2 + parsed->length, inner))
 		return 0;
 	if (parsed->length == IP6)
-		note_outer(hop, set->epoch, &outer->daddr, &outer->saddr, 0);
+		note_outer(hop, set->epoch, &outer->daddr, &outer->saddr, 0, stat);
 	return decap_and_redirect(p, set, parsed->length, inner, hop);
 }

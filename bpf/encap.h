@@ -3,10 +3,9 @@
 #include "flow_cache.h"
 #include "next_hop.h"
 #include "outer_header.h"
-#if HAS_SKB
 #include "outer_udp6.h"
-#endif
 #include "path_select.h"
+#include "path_stamps.h"
 
 /* Adds the outer header to a packet that has room for an Ethernet header. `inner` is the protocol of the inner packet, `word`
  * the first of its header. Returns the Ethernet header; null: the packet must be dropped. */
@@ -16,6 +15,7 @@ static __always_inline void *encapsulate(packet *p, __u8 inner, __be32 word, con
 	__u32 length = packet_length(p) - ETH_HLEN;
 	struct ipv6hdr *ip;
 
+	note_sent(p, path->stat, length);
 	if (add_outer_room(p, IP6)) {
 		count(COUNT_DROPPED_ROOM);
 		return 0;
@@ -40,7 +40,6 @@ static __always_inline int encap_cached(packet *p, __u8 inner, __be32 word, __u3
 	return bpf_redirect(cached->link, 0);
 }
 
-#if HAS_SKB
 /* Encapsulates an IPv6 packet that is to be forwarded, and redirects it by the cached flow or to the next hop. The slow path
  * sees the packet unchanged. */
 static __noinline int encap_ip4_or_udp(packet *p, const struct path *path, const struct flow_entry *cached,
@@ -64,13 +63,6 @@ static __noinline int encap_ip4_or_udp(packet *p, const struct path *path, const
 	write_ethernet(frame, cached->mac, type);
 	return bpf_redirect(cached->link, 0);
 }
-#else
-static __always_inline int encap_ip4_or_udp(packet *p, const struct path *path, const struct flow_entry *cached,
-					    struct next_hop *hop, __u32 hash)
-{
-	return (void)p, (void)path, (void)cached, (void)hop, (void)hash, ACT_PASS;
-}
-#endif
 
 /* Whether outer packets of the path's longest inner packet pass the link. Over IPv4 the kernel fragments longer ones. */
 static __always_inline int fits_link(const struct path *path, const struct next_hop *hop)
@@ -99,14 +91,6 @@ static __noinline int is_routed_into_tunnel(packet *p, const struct settings *se
 	return (!failed || failed == BPF_FIB_LKUP_RET_NO_NEIGH) && scratch->fib.ifindex == set->device;
 }
 
-/* A near prefix of 128 bits is an address of this host: no packet that arrives may have it as its source. */
-static __always_inline int is_own_address(const struct addr *a)
-{
-	struct prefix_key key = { .address = *a, .length = 128, .side = NEAR };
-
-	return bpf_map_lookup_elem(&prefixes, &key) != 0;
-}
-
 static __always_inline int read_inline_path(const struct prefix_entry *entry, struct path *path)
 {
 	__u32 index = entry->local_index;
@@ -114,7 +98,9 @@ static __always_inline int read_inline_path(const struct prefix_entry *entry, st
 
 	if (!local)
 		return 0;
-	*path = (struct path){ .local = *local, .remote = entry->remote, .mtu = entry->mtu };
+	*path = (struct path){
+		.local = *local, .remote = entry->remote, .mtu = entry->mtu, .kind = entry->has_inline_path - 1
+	};
 	return 1;
 }
 

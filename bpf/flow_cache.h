@@ -5,13 +5,15 @@
 
 /* Notes in the next hop of a decapsulated packet with which outer header the packet was accepted, unless the packet uses the
  * kernel's neighbour entry. */
-static __always_inline void note_outer(struct next_hop *hop, __u32 epoch, const void *local, const void *remote, __u32 ports)
+static __always_inline void note_outer(struct next_hop *hop, __u32 epoch, const void *local, const void *remote, __u32 ports,
+				       __u32 stat)
 {
 	if (hop->epoch == USE_NEIGHBOUR)
 		return;
 	copy_addr(&hop->outer_local, local);
 	copy_addr(&hop->outer_remote, remote);
 	hop->outer_ports = ports;
+	hop->outer_stat = stat;
 	hop->epoch = epoch;
 }
 

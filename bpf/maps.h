@@ -33,6 +33,16 @@ MAP(locals, BPF_MAP_TYPE_ARRAY, __u32, struct addr, LOCAL_ENDPOINTS, 0);
 MAP(hops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct next_hop, 64, 0);
 MAP(passages, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct flow_entry, 64, 0);
 MAP(fronts, BPF_MAP_TYPE_ARRAY, __u32, struct xdp_iface, XDP_IFACES, 0);
+/* The traffic of paths, by the number that a path has; whether the daemon is to be notified of the next packet sent by it;
+ * and these notifications: the number. */
+MAP(path_stamps, BPF_MAP_TYPE_ARRAY, __u32, struct path_stamp, PATH_STATS, 0);
+MAP(path_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct path_count, PATH_STATS, 0);
+MAP(path_wanted, BPF_MAP_TYPE_ARRAY, __u32, __u32, PATH_STATS, 0);
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} path_events SEC(".maps");
 MAP(counters, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, COUNTERS, 0);
 
 static __always_inline void count(__u32 what)

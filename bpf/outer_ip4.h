@@ -1,4 +1,4 @@
-/* Outer IPv4 headers, with or without UDP (RFC 5555 §4.1, RFC 4213 §3, RFC 2003 §3), in TC only. */
+/* Outer IPv4 headers, with or without UDP (RFC 5555 §4.1, RFC 4213 §3, RFC 2003 §3). */
 #pragma once
 #include "next_hop.h"
 #include "outer_header.h"

@@ -12,8 +12,9 @@ static __always_inline enum verdict drop(__u32 reason)
 	return DROP;
 }
 
-/* Whether the tunnel has a path between these endpoints: in UDP over IPv6 with these ports, else whatever the path has (0). */
-__noinline int has_path(const struct tunnel *tunnel, const struct addr *local, const struct addr *remote, __u32 ports)
+/* The path of the tunnel between these endpoints, its index plus 1; else 0. In UDP over IPv6 it has these ports, else it may
+ * have any (0). */
+__noinline __u32 path_between(const struct tunnel *tunnel, const struct addr *local, const struct addr *remote, __u32 ports)
 {
 	if (!tunnel || !local || !remote)
 		return 0;
@@ -22,27 +23,33 @@ __noinline int has_path(const struct tunnel *tunnel, const struct addr *local, c
 			break;
 		if (tunnel->path_slot[i].path.kind != PATH_DIRECT && (!ports || ports == tunnel->path_slot[i].path.ports) &&
 		    addr_equal(&tunnel->path_slot[i].path.remote, remote) && addr_equal(&tunnel->path_slot[i].path.local, local))
-			return 1;
+			return i + 1;
 	}
 	return 0;
 }
 
-/* Whether the tunnel between these endpoints may carry the inner packet. */
+/* Whether the tunnel between these endpoints may carry the inner packet. The number of its path is stored. */
 static __noinline int is_inner_allowed(const struct parsed_outer *parsed, __u32 local_index, const struct addr *local,
 				       const struct addr *remote, __u32 ports)
 {
 	struct scratch *scratch = get_scratch();
 	struct prefix_match *match;
 	struct tunnel *tunnel;
+	__u32 which;
 
 	if (!scratch)
 		return 0;
 	match = &scratch->match;
+	scratch->stat = 0;
 	if (match_far_prefix(&parsed->source, match) && match->entry.has_inline_path && !ports &&
 	    match->entry.local_index == local_index && addr_equal(&match->entry.remote, remote))
 		return 1;
 	tunnel = find_tunnel_by(match, &parsed->destination, &parsed->source);
-	return tunnel && has_path(tunnel, local, remote, ports);
+	which = tunnel ? path_between(tunnel, local, remote, ports) - 1 : PATHS;
+	if (which >= PATHS)
+		return 0;
+	scratch->stat = tunnel->path_slot[which].path.stat;
+	return 1;
 }
 
 /* Outer headers that stand for IPv4 endpoints come from the daemon alone. */
@@ -95,14 +102,14 @@ static __always_inline enum verdict parse_outer(packet *p, __u32 at, struct pars
 	local = read_addr(&outer->daddr);
 	remote = read_addr(&outer->saddr);
 	index = bpf_map_lookup_elem(&ends, &local);
-	if (!index || (*index == DSMIP_ENDPOINT && !is_from_device(p)))
+	if (!index || (*index & OVER_IP4 && !is_from_device(p)))
 		return NOT_OURS;
 	parsed->is_ip4 = protocol == ENCAPSULATED_IP4;
 	ecn = ecn_of(outer);
 	verdict = parsed->is_ip4 ? parse_inner4(p, at + length, ecn, parsed) : parse_inner(p, at + length, ecn, parsed);
 	if (verdict != OURS)
 		return verdict;
-	if (!is_inner_allowed(parsed, *index, &local, &remote, 0))
+	if (!is_inner_allowed(parsed, *index & ~OVER_IP4, &local, &remote, 0))
 		return drop(COUNT_DROPPED_SOURCE);
 	parsed->length += length;
 	return OURS;

@@ -1,6 +1,7 @@
-/* UDP over IPv6 (RFC 6935, RFC 6936), where nothing else passes, in TC only. */
+/* UDP over IPv6 (RFC 6935, RFC 6936), where nothing else passes. */
 #pragma once
 #include "outer_ip4.h"
+#include "path_stamps.h"
 
 /* Writes the outer headers. UDP has no checksum, as over IPv4: both ends know that (RFC 6935 §5), and what arrives is checked
  * by the addresses, the ports, the lengths and the inner source (RFC 6936 §5). */
@@ -23,6 +24,7 @@ static __always_inline long encapsulate_ip4_or_udp(packet *p, __u32 at, const st
 	struct ipv6hdr *ip;
 	long failed;
 
+	note_sent(p, path->stat, length);
 	if (path->kind != PATH_UDP6)
 		return encapsulate4(p, at, path, inner, inner_word);
 	failed = length + UDP_HEADER > 0xffff ? -1 : add_outer_room(p, IP6 + UDP_HEADER);

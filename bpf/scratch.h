@@ -34,6 +34,7 @@ struct scratch {
 	struct nh_key key;
 	struct parsed_outer parsed;
 	struct outer outer;
+	__u32 stat;  /* of the path by which the packet has come */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -25,9 +25,9 @@ static __always_inline enum verdict parse_all_outer(packet *p, __u32 l2, struct 
 
 /* Decapsulation. Without a cached next hop the tunnel device receives the inner packet and the kernel routes it: its
  * destination may be this host, and packet sockets on the device (signalling, tcpdump) see it there. */
-static __always_inline int decap(packet *p, __u32 l2, struct settings *set, struct parsed_outer *parsed)
+static __always_inline int decap(packet *p, __u32 l2, struct settings *set, struct parsed_outer *parsed, __u32 stat)
 {
-	int handled = l2 ? decap_forward(p, l2, set, parsed) : 0;
+	int handled = l2 ? decap_forward(p, l2, set, parsed, stat) : 0;
 
 	if (handled)
 		return handled;
@@ -43,17 +43,19 @@ static __always_inline int decap(packet *p, __u32 l2, struct settings *set, stru
  * kernel. */
 static __noinline int decap_received(packet *p, __u32 l2, struct settings *set)
 {
+	struct scratch *scratch = get_scratch();
 	struct parsed_outer parsed = {};
 	int handled;
 
-	if (pull(p, TUNNELLED_HEADERS))
+	if (!scratch || pull(p, TUNNELLED_HEADERS))
 		return TC_ACT_OK;
 	handled = l2 ? decap_cached(p, set) : 0;
 	if (handled)
 		return handled;
 	switch (parse_all_outer(p, l2, &parsed)) {
 	case OURS:
-		return parsed.is_ip4 ? decap4(p, l2, set, &parsed) : decap(p, l2, set, &parsed);
+		note_inner(p, scratch->stat, l2 + parsed.length);
+		return parsed.is_ip4 ? decap4(p, l2, set, &parsed) : decap(p, l2, set, &parsed, scratch->stat);
 	case DROP:
 		return TC_ACT_SHOT;
 	default:
@@ -350,6 +352,7 @@ SEC("classifier") int device(packet *p)
 		return drop_packet(COUNT_DROPPED_FORM);
 	if (path->kind == PATH_DIRECT)
 		return send_direct(p, path);
+	note_sent(p, path->stat, length);
 	if (add_outer_room(p, IP6))
 		return drop_packet(COUNT_DROPPED_ROOM);
 	ip = ip6_header(p, ETH_HLEN, 0);

@@ -104,3 +104,11 @@ static __noinline struct tunnel *find_tunnel(const struct addr *near, const stru
 	match_far_prefix(far, &scratch->match);
 	return find_tunnel_by(&scratch->match, near, far);
 }
+
+/* A near prefix of 128 bits is an address of this host. */
+static __always_inline int is_own_address(const struct addr *a)
+{
+	struct prefix_key key = { .address = *a, .length = 128, .side = NEAR };
+
+	return bpf_map_lookup_elem(&prefixes, &key) != 0;
+}

@@ -30,10 +30,10 @@ pub use contract::command::Command;
 pub use contract::desired_state::DesiredState;
 pub use contract::engine::{Engine, Outbox};
 pub use contract::input::{
-    Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, LinkTraffic, Outcome, Packet,
+    Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, LinkTraffic, Outcome, Packet, PathTraffic,
 };
 pub use contract::item::{Item, Key, Plan};
-pub use contract::output::{ActivityQuery, Output, Put, Transmit, Via};
+pub use contract::output::{ActivityQuery, Output, PathTrafficQuery, Put, Transmit, Via};
 pub use contract::report::{DropReason, Report};
 pub use contract::view::View;
 pub use node::Node;

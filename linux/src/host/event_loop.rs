@@ -52,6 +52,7 @@ pub(super) const ICMP_ERRORS: u64 = 5;
 pub(super) const SUBFLOWS: u64 = 6;
 pub(super) const SHIM: u64 = 7;
 pub(super) const DSMIP: u64 = 8;
+pub(super) const PATHS: u64 = 9;
 pub(super) const DAEMON: u64 = 16;
 
 impl Host {
@@ -145,6 +146,9 @@ impl Host {
         if let Some(filters) = &self.nft_changes {
             self.epoll.add(filters, epoll_event(NFT_CHANGES, read)).context("epoll")?;
         }
+        if let Some(paths) = self.executor.tunnels.path_notifications() {
+            self.epoll.add(paths, epoll_event(PATHS, read)).context("epoll")?;
+        }
         match &self.dsmip_socket {
             Some(socket) => self.epoll.add(socket, epoll_event(DSMIP, read)).context("epoll"),
             None => Ok(()),
@@ -182,6 +186,10 @@ impl Host {
             SUBFLOWS => self.read_subflow_events()?,
             NFT_CHANGES => self.read_nft_changes()?,
             DSMIP => self.receive_dsmip(),
+            PATHS => {
+                let paths = self.executor.tunnels.read_path_notifications(self.clock.now());
+                paths.into_iter().for_each(|path| self.queue_input(Input::PathTraffic(path)));
+            }
             token if let Some(link) = Frames::link_of_token(token) => self.receive_frames(link),
             token => {
                 let flags = event.events();

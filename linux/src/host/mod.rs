@@ -189,6 +189,13 @@ impl Host {
                     let traffic = self.link_watch.traffic(link).ok().flatten();
                     traffic.into_iter().for_each(|traffic| self.queue_input(Input::LinkTraffic(traffic)));
                 }
+                Output::PathTrafficQuery(query) => {
+                    let read = self.executor.tunnels.path_traffic(self.clock.now(), &query);
+                    match read {
+                        Ok(paths) => paths.into_iter().for_each(|path| self.queue_input(Input::PathTraffic(path))),
+                        Err(error) => self.executor.notice(error),
+                    }
+                }
                 Output::Frame(frame) => self.send_frame(frame),
                 Output::Report(value) => report(value),
             }

@@ -15,15 +15,14 @@ mod tun_tests;
 
 pub(crate) use error_message::HEADER;
 
+use crate::bpf::coarse_clock::ClockReading;
 use crate::error::Error;
 use crate::io::kernel_icmp_filter::discarding_socket;
 use crate::sys;
 use crate::tunnel::has_ethernet;
 use abi::{ContextIndex, ContextTraffic, Event, NOTIFY_RECEIVED, NOTIFY_SENT, StoredContext};
 use aya::programs::tc::SchedClassifierLink;
-use core::time::Duration;
 use error_message::ErrorMessage;
-use nix::time::{ClockId, clock_gettime};
 use programs::{Program, Programs};
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::base::vec_map::VecMap;
@@ -263,25 +262,6 @@ impl Shim {
 }
 
 crate::sys::impl_as_fd!(Shim, programs);
-
-/// The same instant on the engines' clock and on the programs'.
-struct ClockReading {
-    now: Time,
-    nanos: u64,
-}
-
-impl ClockReading {
-    fn of(now: Time) -> ClockReading {
-        let clock = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_or(Duration::ZERO, Duration::from);
-        ClockReading { now, nanos: u64::try_from(clock.as_nanos()).unwrap_or(u64::MAX) }
-    }
-
-    /// 0 is never.
-    fn time(&self, nanos: u64) -> Option<Time> {
-        let ago = self.nanos.saturating_sub(nanos) / 1000;
-        (nanos != 0).then(|| Time::from_micros(self.now.as_micros().saturating_sub(ago)))
-    }
-}
 
 /// Only the first octets of the packet were passed up: its length field is adjusted, for parsers to accept it.
 fn without_shim_header(mut octets: Vec<u8>) -> Vec<u8> {

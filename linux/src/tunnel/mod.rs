@@ -27,8 +27,10 @@ pub use crate::nft::Hooks;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
+use roam6_proto::{PathTraffic, PathTrafficQuery, Time};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
+use std::os::fd::BorrowedFd;
 
 /// A tunnel back end. All that it creates outlives it, so that packets are forwarded while the daemon is down; only
 /// [`Tunnels::clean`] removes it.
@@ -121,6 +123,24 @@ pub trait Tunnels {
     /// The packet counters since the machine started.
     fn counters(&mut self) -> VecMap<String, u64> {
         VecMap::new()
+    }
+
+    /// The traffic of the paths of a tunnel, and a request of a notification, if the back end counts it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn path_traffic(&mut self, _: Time, _: &PathTrafficQuery) -> Result<Vec<PathTraffic>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// The descriptor to wait for before [`Tunnels::read_path_notifications`].
+    fn path_notifications(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The traffic of the paths by which the first packet was sent since that was requested.
+    fn read_path_notifications(&mut self, _: Time) -> Vec<PathTraffic> {
+        Vec::new()
     }
 
     /// The tunnels that exist in the kernel, ascending.

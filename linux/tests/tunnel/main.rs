@@ -14,6 +14,7 @@ mod netns_host;
 mod over_ipv4;
 mod over_udp6;
 mod path_selection;
+mod path_traffic;
 mod restart;
 mod testbed;
 mod xdp;

@@ -4,7 +4,7 @@ use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::input::{Frame, Input};
 use crate::contract::item::Key;
-use crate::contract::output::{ActivityQuery, Output, Put, Transmit};
+use crate::contract::output::{ActivityQuery, Output, PathTrafficQuery, Put, Transmit};
 use crate::contract::report::{DropReason, HostReport, Report};
 use crate::contract::view::View;
 use roam6_wire::{HomeAddress, Malformed};
@@ -91,6 +91,11 @@ impl Outbox {
     /// Queries the traffic of an interface.
     pub fn query_link_traffic(&mut self, link: LinkId) {
         self.outputs.push(Output::LinkTrafficQuery(link));
+    }
+
+    /// Queries the traffic of the paths of a tunnel.
+    pub fn query_path_traffic(&mut self, query: PathTrafficQuery) {
+        self.outputs.push(Output::PathTrafficQuery(query));
     }
 
     /// Reports an event.

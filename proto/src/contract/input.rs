@@ -3,9 +3,9 @@
 use crate::base::ids::{AddressPair, ContextId, LinkId, MptcpToken, PutId};
 use crate::base::time::Time;
 use crate::contract::command::Command;
-use crate::contract::item::Key;
-use roam6_wire::LinkAddress;
+use crate::contract::item::{Key, TunnelId};
 use roam6_wire::geo::Coordinates;
+use roam6_wire::{Bid, LinkAddress};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv6Addr, SocketAddrV6};
 
@@ -42,6 +42,9 @@ pub enum Input {
     Activity(Activity),
     /// The traffic of an interface: the answer to [`Output::LinkTrafficQuery`](crate::contract::output::Output).
     LinkTraffic(LinkTraffic),
+    /// The traffic of a path: an answer to a [`PathTrafficQuery`](crate::contract::output::PathTrafficQuery), or the
+    /// notification that it requested.
+    PathTraffic(PathTraffic),
     /// A command of an operator or of the daemon.
     #[serde(rename = "order")]
     Command(Command),
@@ -268,6 +271,30 @@ pub struct LinkTraffic {
     /// The interface.
     pub link: LinkId,
     /// Traffic sent.
+    #[serde(rename = "out")]
+    pub tx: TrafficCount,
+    /// Traffic received.
+    #[serde(rename = "in")]
+    pub rx: TrafficCount,
+}
+
+/// The traffic of a path of a tunnel, without probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathTraffic {
+    /// The tunnel.
+    pub tunnel: TunnelId,
+    /// The path.
+    pub bid: Bid,
+    /// Time of the last packet sent.
+    #[serde(rename = "sent")]
+    pub last_sent: Option<Time>,
+    /// Time of the last packet received.
+    #[serde(rename = "received")]
+    pub last_received: Option<Time>,
+    /// Time of the first packet sent since the last packet received; `None` if there is none.
+    #[serde(rename = "unanswered")]
+    pub unanswered_since: Option<Time>,
+    /// Traffic sent; octets of inner packets.
     #[serde(rename = "out")]
     pub tx: TrafficCount,
     /// Traffic received.

@@ -2,7 +2,7 @@
 
 use crate::base::ids::{ContextId, LinkId, PutId};
 use crate::contract::input::{Frame, Outcome};
-use crate::contract::item::{Item, Key};
+use crate::contract::item::{Item, Key, TunnelId};
 use crate::contract::report::Report;
 use roam6_wire::LinkAddress;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,8 @@ pub enum Output {
     /// Query the traffic of an interface. The host answers at once with one
     /// [`LinkTraffic`](crate::contract::input::LinkTraffic), unless there is no such interface.
     LinkTrafficQuery(LinkId),
+    /// Query the traffic of the paths of a tunnel.
+    PathTrafficQuery(PathTrafficQuery),
     /// Report an event.
     Report(Report),
 }
@@ -72,6 +74,18 @@ pub struct ActivityQuery {
     /// Notify when the next packet is received.
     #[serde(rename = "tell_received")]
     pub notify_received: bool,
+}
+
+/// A query of the traffic of the paths of a tunnel. The host answers at once with one
+/// [`PathTraffic`](crate::contract::input::PathTraffic) for each path, and with one more at the next packet sent by a path if
+/// that is requested, once. A back end that does not count them does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathTrafficQuery {
+    /// The tunnel.
+    pub tunnel: TunnelId,
+    /// Notify when the next packet is sent.
+    #[serde(rename = "tell_sent")]
+    pub notify_sent: bool,
 }
 
 /// A packet to send.

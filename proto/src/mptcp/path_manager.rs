@@ -129,6 +129,7 @@ impl PathManager {
             | Input::Flow(_)
             | Input::Activity(_)
             | Input::LinkTraffic(_)
+            | Input::PathTraffic(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
         }

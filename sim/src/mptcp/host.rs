@@ -112,7 +112,10 @@ impl<E: Engine> Engine for MptcpHost<E> {
                     Output::Drop(key) => out.drop(key),
                     Output::Transmit(transmit) => out.transmit(transmit),
                     Output::Report(report) => out.report(report),
-                    Output::Frame(_) | Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) => {}
+                    Output::Frame(_)
+                    | Output::ActivityQuery(_)
+                    | Output::LinkTrafficQuery(_)
+                    | Output::PathTrafficQuery(_) => {}
                 }
             }
         }

@@ -216,6 +216,14 @@ impl World {
                         self.deliver_soon(id, DatapathEvent::Activity(sample.context));
                     }
                 }
+                Output::PathTrafficQuery(query) => {
+                    for bid in self.host(id).kernel.paths_of(query.tunnel) {
+                        if query.notify_sent {
+                            self.host_mut(id).path_counters.request((query.tunnel, bid));
+                        }
+                        self.deliver_soon(id, DatapathEvent::PathTraffic((query.tunnel, bid)));
+                    }
+                }
                 Output::LinkTrafficQuery(link) => self.deliver_soon(id, DatapathEvent::LinkTraffic(link)),
                 Output::Frame(frame) => self.send_frame(id, &frame),
                 Output::Report(report) => self.observations.push(Observation::Reported(id, report)),
@@ -245,6 +253,9 @@ impl World {
                 let (tx, rx) = interface.traffic;
                 Input::LinkTraffic(LinkTraffic { link, tx, rx })
             }),
+            DatapathEvent::PathTraffic(path) => {
+                Some(Input::PathTraffic(host.path_counters.read(path, |time| host.time(time))))
+            }
             DatapathEvent::Flow(flow) => Some(Input::Flow(FlowEvent { since: host.time(flow.since), ..flow })),
         };
         if let Some(input) = input {

@@ -5,6 +5,7 @@ use crate::net::event::{Frame, Scheduled};
 use crate::net::host::{TUNNELS, count_packet};
 use crate::net::ipv4::packet as ipv4;
 use crate::net::kernel::{self, Decapsulated};
+use crate::net::shim_datapath::DatapathEvent;
 use crate::net::{Header, HostId, MediumId, Observation, Port, World, datagram};
 use core::time::Duration;
 use roam6_proto::contract::input::Packet;
@@ -209,7 +210,14 @@ impl World {
     /// Decapsulates a packet of a tunnel of this host, and receives the inner one.
     pub(crate) fn decapsulate(&mut self, host: HostId, packet: &[u8]) {
         match self.host(host).kernel.decapsulate(packet) {
-            Decapsulated::Inner(inner) => self.receive_packet((host, TUNNELS), None, inner),
+            Decapsulated::Inner(inner) => {
+                let path = self.host(host).kernel.path_of(packet);
+                if let Some(path) = path.filter(|_| kernel::echo_identifier(inner).is_none()) {
+                    let now = self.now();
+                    self.host_mut(host).path_counters.count_received(path, now, inner.len());
+                }
+                self.receive_packet((host, TUNNELS), None, inner);
+            }
             Decapsulated::Refused => self.count_loss(host, "not for this tunnel"),
             Decapsulated::Foreign => self.count_loss(host, "no such tunnel"),
         }
@@ -285,13 +293,17 @@ impl World {
         let Some(path) = self.host(host).kernel.path(id, inner, arrived) else {
             return self.count_loss(host, "no path in tunnel");
         };
-        let (link, remote, direct) = (path.link, path.remote, path.direct);
+        let (link, remote, direct, bid) = (path.link, path.remote, path.direct, path.bid);
         if inner.len() > usize::try_from(path.mtu).unwrap_or(usize::MAX) {
             return self.count_loss(host, "too big for the tunnel");
         }
         // The answer to a probe follows the path under test, also one that only receives.
         let answers_probe = path.weight == 0 && kernel::echo_identifier(inner).is_some();
         let outer = datagram::encapsulate(path.local, remote, inner);
+        let (now, counted) = (self.now(), !direct && kernel::echo_identifier(inner).is_none());
+        if counted && self.host_mut(host).path_counters.count_sent((id, bid), now, inner.len()) {
+            self.deliver_soon(host, DatapathEvent::PathTraffic((id, bid)));
+        }
         if !answers_probe {
             self.observations.push(Observation::Tunnelled(host, id, remote));
         }

@@ -5,6 +5,7 @@ use crate::net::ipv4::nat::Nat44;
 use crate::net::journal::Journal;
 use crate::net::kernel::Kernel;
 use crate::net::neighbours::Neighbours;
+use crate::net::path_counters::PathCounters;
 use crate::net::{MediumId, Track};
 use core::fmt;
 use roam6_proto::contract::input::TrafficCount;
@@ -62,6 +63,8 @@ pub struct Host {
     pub clock: HostClock,
     /// The journal on its disk.
     pub journal: Journal,
+    /// The traffic of the paths of its tunnels.
+    pub path_counters: PathCounters,
     /// Items the kernel refuses, of a thousand.
     pub refused_per_mille: u16,
     /// Whether it has power.
@@ -136,6 +139,7 @@ impl Host {
             dhcp_client: false,
             clock: HostClock::default(),
             journal: Journal::default(),
+            path_counters: PathCounters::default(),
             refused_per_mille: 0,
             powered: true,
             reports_addresses: false,

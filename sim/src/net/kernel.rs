@@ -3,6 +3,7 @@
 //! It holds state and answers queries; the [`crate::net::world::World`] moves the packets.
 
 use crate::net::datagram::{ICMPV6, UDP};
+use crate::net::path_counters::PathKey;
 use crate::net::shim_datapath::ShimDatapath;
 use crate::net::{Header, datagram, items};
 use roam6_proto::contract::config::flow::FlowSelector;
@@ -177,6 +178,23 @@ impl Kernel {
         probed_path(&tunnel.paths, &header, inner)
             .or_else(bound)
             .or_else(|| weighted_path(&tunnel.paths, flow_hash(inner)))
+    }
+
+    /// The paths of a tunnel that have an outer header.
+    pub fn paths_of(&self, id: TunnelId) -> Vec<Bid> {
+        let paths = self.tunnels.get(&id).into_iter().flat_map(|tunnel| &tunnel.paths);
+        paths.filter(|path| !path.direct).map(|path| path.bid).collect()
+    }
+
+    /// The path by which a packet of a tunnel of this host has come.
+    pub fn path_of(&self, packet: &[u8]) -> Option<PathKey> {
+        let (source, destination, inner) = datagram::decapsulate(packet)?;
+        let header = Header::parse(inner)?;
+        let by = |path: &&TunnelPath| !path.direct && path.remote == source && path.local == destination;
+        self.tunnels.values().filter(|tunnel| within(&tunnel.remote_prefixes, header.source)).find_map(|tunnel| {
+            let path = tunnel.paths.iter().find(by)?;
+            Some((tunnel.id, path.bid))
+        })
     }
 
     /// Decapsulates a packet of a tunnel of this host (RFC 3963 §6.5, §9).

@@ -18,6 +18,7 @@ pub mod link;
 pub mod medium;
 pub mod neighbours;
 pub mod packet_summary;
+pub mod path_counters;
 pub mod radio;
 pub mod radio_channel;
 pub mod shim_datapath;

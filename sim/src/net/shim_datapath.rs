@@ -2,6 +2,7 @@
 //! §12.1, §12.2).
 
 use crate::net::datagram::HEADER;
+use crate::net::path_counters::PathKey;
 use crate::net::{Header, datagram};
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::input::{Activity, FlowEvent, TrafficCount};
@@ -58,6 +59,8 @@ pub enum DatapathEvent {
     Flow(FlowEvent),
     /// The traffic of an interface.
     LinkTraffic(LinkId),
+    /// The traffic of a path.
+    PathTraffic(PathKey),
 }
 
 /// The result for a packet.

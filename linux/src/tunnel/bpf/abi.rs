@@ -11,7 +11,7 @@ use std::net::Ipv6Addr;
 
 /// The version of the layouts below. Maps of another version are never read: they are pinned in a directory of another
 /// name.
-pub(crate) const LAYOUT: u32 = 15;
+pub(crate) const LAYOUT: u32 = 16;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -47,9 +47,11 @@ pub(crate) const COUNTERS: [&str; 21] = [
 
 /// Local tunnel endpoints that a prefix entry can refer to.
 pub(crate) const LOCAL_ENDPOINTS: u32 = 256;
-/// The index of endpoints over IPv4: packets to them with an outer IPv6 header arrive by the tunnel device only.
-pub(crate) const DSMIP_ENDPOINT: u32 = LOCAL_ENDPOINTS + 1;
+/// In the index of an endpoint over IPv4: packets to it with an outer IPv6 header arrive by the tunnel device only.
+pub(crate) const OVER_IP4: u32 = 1 << 16;
 
+/// Paths whose traffic is counted, from 1 on.
+pub(crate) const PATH_STATS: u16 = 256;
 /// Interfaces with the XDP program.
 const XDP_INTERFACES: u32 = 256;
 const INLINE_PREFIXES: usize = 6;
@@ -83,6 +85,8 @@ pub(crate) type RulesKey = [u8; 8];
 pub(crate) type RulesValue = [u8; RULES * 84];
 pub(crate) type EndpointKey = [u8; 16];
 pub(crate) type XdpInterfaceValue = [u8; 12];
+pub(crate) type PathStamp = [u8; 24];
+pub(crate) type PathCount = [u8; 32];
 
 /// A side of a tunnel, as the programs number it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -231,18 +235,19 @@ pub(crate) fn prefix_entry(tunnel: &Tunnel, place: Option<u8>) -> PrefixEntryVal
     let whole = match tunnel.paths.as_slice() {
         [path] if tunnel.local_prefixes.contains(&Prefix::ALL) && tunnel.flows.is_empty() => {
             let mtu = u16::try_from(path.mtu).ok();
-            let plain =
-                path.weight > 0 && path_kind(path) == PATH_ENCAPSULATED && path.link.is_none() && path.dscp.is_none();
-            mtu.zip(place).filter(|_| plain).map(|parameters| (parameters, path.remote))
+            let kind = path_kind(path);
+            let has_room = [PATH_ENCAPSULATED, PATH_IP4, PATH_UDP4].contains(&kind);
+            let plain = path.weight > 0 && has_room && path.link.is_none() && path.dscp.is_none();
+            mtu.zip(place).filter(|_| plain).map(|parameters| (parameters, kind, path.remote))
         }
         _ => None,
     };
     layout(|out| {
         out.extend(tunnel.id.0.to_ne_bytes());
         out.extend(0_u32.to_ne_bytes());
-        if let Some(((mtu, place), remote)) = whole {
+        if let Some(((mtu, place), kind, remote)) = whole {
             out.extend(mtu.to_ne_bytes());
-            out.extend([1, place]);
+            out.extend([1 + kind, place]);
             out.extend(0_u32.to_ne_bytes());
             out.extend(remote.octets());
         }
@@ -259,8 +264,9 @@ pub(crate) fn decode_prefix_entry(value: &PrefixEntryValue) -> TunnelId {
     TunnelId(Reader(value).u32().unwrap_or_default())
 }
 
-/// Encodes a tunnel without its flow rules. The caller has checked the limits.
-pub(crate) fn encode_tunnel(tunnel: &Tunnel, version: Version) -> TunnelValue {
+/// Encodes a tunnel without its flow rules; `stat` is the number of a path, under which its traffic is counted. The caller has
+/// checked the limits.
+pub(crate) fn encode_tunnel(tunnel: &Tunnel, version: Version, stat: impl Fn(Bid) -> u16) -> TunnelValue {
     let (mut flags, mut near, mut fences) = (0, 0_u8, Vec::new());
     for side in Side::BOTH {
         let prefixes = side.of(tunnel);
@@ -284,7 +290,7 @@ pub(crate) fn encode_tunnel(tunnel: &Tunnel, version: Version) -> TunnelValue {
         out.extend(weight.to_ne_bytes());
         out.resize(PATHS_AT, 0);
         for path in &tunnel.paths {
-            put_path(out, path);
+            put_path(out, path, stat(path.bid));
         }
         out.resize(INLINE_PREFIXES_AT, 0);
         for &prefix in &fences {
@@ -365,14 +371,15 @@ fn path_kind(path: &TunnelPath) -> u8 {
     }
 }
 
-fn put_path(out: &mut Vec<u8>, path: &TunnelPath) {
+fn put_path(out: &mut Vec<u8>, path: &TunnelPath, stat: u16) {
     out.extend(path.local.octets());
     out.extend(path.remote.octets());
     out.extend(path.link.map_or(0, |link| link.0).to_ne_bytes());
     out.extend(path.mtu.to_ne_bytes());
     out.extend(path.bid.0.to_ne_bytes());
     out.extend(path.weight.to_ne_bytes());
-    out.extend([path_kind(path), path.dscp.map_or(0, |dscp| dscp << 2 | HAS_DSCP), 0, 0]);
+    out.extend([path_kind(path), path.dscp.map_or(0, |dscp| dscp << 2 | HAS_DSCP)]);
+    out.extend(stat.to_ne_bytes());
     let (local, remote) = match path.encap {
         Encap::Native => (0, 0),
         Encap::Udp { local, remote } => (local, remote),
@@ -393,6 +400,18 @@ fn take_path(lane: &[u8]) -> Option<TunnelPath> {
     let [local_port, remote_port] = ports;
     let encap = if kind == PATH_UDP6 { Encap::Udp { local: local_port, remote: remote_port } } else { Encap::Native };
     Some(TunnelPath { bid, local, remote, link, mtu, weight, direct: kind == PATH_DIRECT, encap, dscp })
+}
+
+/// The times of the last packet sent, the last received, and the first sent since.
+pub(crate) fn decode_path_stamp(value: &PathStamp) -> [u64; 3] {
+    let mut reader = Reader(value);
+    std::array::from_fn(|_| reader.u64().unwrap_or_default())
+}
+
+/// Packets and octets sent, and packets and octets received.
+pub(crate) fn decode_path_count(value: &PathCount) -> [u64; 4] {
+    let mut reader = Reader(value);
+    std::array::from_fn(|_| reader.u64().unwrap_or_default())
 }
 
 fn take_prefix(reader: &mut Reader<'_>) -> Option<Prefix> {
@@ -443,20 +462,20 @@ mod tests {
             paths: vec![path(1, None), path(2, Some(4))],
             flows: Vec::new(),
         };
-        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1))), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7)), Some(whole.clone()));
         let before = whole.paths[0].local;
         whole.paths[0].local = "::105f:ffff:c000:201".parse().unwrap();
-        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1))), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7)), Some(whole.clone()));
         whole.paths[0].local = before;
         whole.paths[0].encap = Encap::Udp { local: 4191, remote: 50_123 };
         whole.paths[0].dscp = Some(0);
         whole.paths[1].dscp = Some(46);
-        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1))), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7)), Some(whole.clone()));
         whole.local_prefixes = vec![prefix(3), prefix(4), prefix(5)];
-        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1))), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7)), Some(whole.clone()));
         whole.local_prefixes = (0..10).map(prefix).collect();
         assert_eq!(
-            decode_tunnel(&encode_tunnel(&whole, Version(1))),
+            decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7)),
             Some(Tunnel { local_prefixes: Vec::new(), ..whole })
         );
     }
@@ -489,13 +508,14 @@ mod tests {
             change(&mut tunnel);
             tunnel
         };
+        let over_ipv4 = changed(|tunnel| tunnel.paths[0].local = "::105f:ffff:c000:201".parse().unwrap());
+        assert_eq!(prefix_entry(&over_ipv4, Some(3))[10], 1 + PATH_UDP4);
         for other in [
             changed(|tunnel| tunnel.local_prefixes = vec!["2001:db8:5::/64".parse().unwrap()]),
             changed(|tunnel| tunnel.paths.push(tunnel.paths[0].clone())),
             changed(|tunnel| tunnel.paths.clear()),
             changed(|tunnel| tunnel.paths[0].weight = 0),
             changed(|tunnel| tunnel.paths[0].direct = true),
-            changed(|tunnel| tunnel.paths[0].local = "::105f:ffff:c000:201".parse().unwrap()),
             changed(|tunnel| tunnel.paths[0].link = Some(LinkId(2))),
             changed(|tunnel| tunnel.paths[0].mtu = 1 << 16),
             changed(|tunnel| tunnel.paths[0].encap = Encap::Udp { local: 4191, remote: 4191 }),

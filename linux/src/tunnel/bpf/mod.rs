@@ -8,6 +8,7 @@ mod bypass;
 mod fixtures;
 mod lengths;
 mod maps;
+mod path_stats;
 mod pin;
 pub(crate) mod prefix_table;
 pub(crate) mod xdp_ingress;
@@ -17,20 +18,23 @@ use crate::tunnel::reassembly::Reassembly;
 use crate::tunnel::udp_encap::UdpEncap;
 use crate::tunnel::udp6_encap::Udp6Encap;
 use crate::tunnel::{Hooks, Tunnels, device, is_indexed_by};
-use abi::{DSMIP_ENDPOINT, LOCAL_ENDPOINTS, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version};
+use abi::{LOCAL_ENDPOINTS, OVER_IP4, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version};
 use attach::{Interface, Program, Programs};
 use lengths::{LengthUse, release_length, use_length};
 use maps::Maps;
 use nix::time::{ClockId, clock_getres};
+use path_stats::PathStats;
 use pin::Pins;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
+use roam6_proto::{PathTraffic, PathTrafficQuery, Time};
 use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 use xdp_ingress::XdpIngress;
@@ -85,6 +89,7 @@ pub struct Bpf {
     /// Local endpoints of paths.
     endpoints: VecMap<Ipv6Addr, Endpoint>,
     attached: VecMap<LinkId, Attached>,
+    path_stats: PathStats,
     _reassembly: Reassembly,
 }
 
@@ -118,6 +123,7 @@ impl Bpf {
         let pins = Pins::open(&options.run.join("bpf"))?;
         let mut programs = Programs::load(pins.clone(), options.max_tunnels)?;
         let mut maps = Maps::take(programs.ebpf())?;
+        let path_stats = PathStats::take(programs.ebpf())?;
         let xdp_ingress = options.xdp.then(|| XdpIngress::load(pins.clone())).transpose()?;
         let mtu = if options.dsmip_addresses.is_empty() { DEVICE_MTU } else { DSMIP_DEVICE_MTU };
         let device = device::make_tun(&options.device, mtu)?;
@@ -165,6 +171,7 @@ impl Bpf {
             incomplete: BTreeSet::new(),
             endpoints: inherited_endpoints(&maps)?,
             attached: VecMap::new(),
+            path_stats,
             options,
             pins,
             programs,
@@ -179,15 +186,15 @@ impl Bpf {
     fn prepare(&mut self, tunnel: &Tunnel, version: Version) -> Result<(), Error> {
         for path in encapsulating(tunnel) {
             let over_ipv4 = Ipv4Endpoint::from_ipv6(path.local).is_some();
-            let free = if over_ipv4 || self.endpoints.contains_key(&path.local) { None } else { self.free_index() };
+            let free = if self.endpoints.contains_key(&path.local) { None } else { self.free_index() };
             let end = self.endpoints.entry(path.local).or_insert(Endpoint { count: 0, index: free });
             end.count += 1;
             if end.count == 1 {
                 if let Some(place) = end.index {
                     self.maps.set_local_endpoint(place, &path.local.octets())?;
                 }
-                let unnamed = if over_ipv4 { DSMIP_ENDPOINT } else { LOCAL_ENDPOINTS };
-                self.maps.endpoints.put(&path.local.octets(), &end.index.map_or(unnamed, u32::from))?;
+                let index = end.index.map_or(LOCAL_ENDPOINTS, u32::from) | if over_ipv4 { OVER_IP4 } else { 0 };
+                self.maps.endpoints.put(&path.local.octets(), &index)?;
             }
         }
         if !tunnel.flows.is_empty() {
@@ -319,7 +326,8 @@ impl Bpf {
         let version = Version(self.last_version);
         self.prepare(tunnel, version)?;
         let former = self.former(tunnel.id);
-        let value = abi::encode_tunnel(tunnel, version);
+        self.path_stats.number(tunnel)?;
+        let value = abi::encode_tunnel(tunnel, version, |bid| self.path_stats.number_of(tunnel.id, bid));
         self.maps.tunnels.put(&tunnel.id.0, &value)?;
         let is_decodable = abi::decode_tunnel(&value).as_ref() == Some(tunnel);
         self.installed
@@ -333,6 +341,7 @@ impl Bpf {
 
     /// Removes a tunnel from the maps.
     fn remove(&mut self, id: TunnelId) -> Result<(), Error> {
+        self.path_stats.release(id);
         if let Some((former, rules)) = self.former(id) {
             self.installed.remove(&id);
             self.release(&former, rules, None)?;
@@ -471,6 +480,18 @@ impl Tunnels for Bpf {
         self.maps.counters()
     }
 
+    fn path_traffic(&mut self, now: Time, query: &PathTrafficQuery) -> Result<Vec<PathTraffic>, Error> {
+        self.read_paths(now, query)
+    }
+
+    fn path_notifications(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.path_stats.as_fd())
+    }
+
+    fn read_path_notifications(&mut self, now: Time) -> Vec<PathTraffic> {
+        self.read_notifications(now)
+    }
+
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {
         let mut ids: Vec<TunnelId> = self.maps.tunnels.keys()?.into_iter().map(TunnelId).collect();
         ids.sort_unstable();
@@ -512,7 +533,10 @@ fn attach_device(programs: &mut Programs, link: LinkId, name: &str) -> Result<()
 /// The endpoints of an earlier daemon: its tunnels refer to them until they are put again.
 fn inherited_endpoints(maps: &Maps) -> Result<VecMap<Ipv6Addr, Endpoint>, Error> {
     let keys = maps.endpoints.keys()?.into_iter();
-    let end = |key| Endpoint { count: 0, index: maps.endpoints.find(&key).and_then(|place| u8::try_from(place).ok()) };
+    let end = |key| Endpoint {
+        count: 0,
+        index: maps.endpoints.find(&key).and_then(|place| u8::try_from(place & !OVER_IP4).ok()),
+    };
     Ok(keys.map(|key| (Ipv6Addr::from(key), end(key))).collect())
 }
 

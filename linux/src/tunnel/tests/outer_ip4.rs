@@ -1,5 +1,6 @@
 //! Outer IPv4 headers, with and without UDP (RFC 5555 §4.1, RFC 4213 §3, RFC 6040 §4).
 
+use super::xdp::{self, XDP_DROP, XDP_PASS, XDP_REDIRECT};
 use super::{CN, CounterChanges, DROP, ECN, HA, Ip, PASS, REDIRECT, TO_NEXT_HOP, TRIES, TestHost, frame, netns_host};
 use crate::tunnel::Tunnels;
 use roam6_proto::contract::item::{Encap, Tunnel, TunnelId, TunnelPath};
@@ -40,9 +41,12 @@ fn testbed() -> TestHost {
             remote_prefixes.push("10.88.1.0/24".parse().unwrap());
         }
         let local_prefixes = vec!["::/0".parse().unwrap()];
+        // The prefix entry of a tunnel with one path has the path.
+        let unused = TunnelPath { bid: Bid(2), weight: 0, ..path.clone() };
+        let paths = if port == 0 { vec![path, unused] } else { vec![path] };
         testbed
             .tunnels
-            .put(&Tunnel { id: TunnelId(id), local_prefixes, remote_prefixes, paths: vec![path], flows: vec![] })
+            .put(&Tunnel { id: TunnelId(id), local_prefixes, remote_prefixes, paths, flows: vec![] })
             .unwrap();
     }
     testbed
@@ -240,5 +244,44 @@ fn ipv6_header_with_ipv4_endpoints_is_not_taken_off() {
     for _ in 0..TRIES {
         assert_eq!(testbed.run_again(&genuine).0, REDIRECT);
         assert_eq!(testbed.run_again(&forged), (PASS, forged.clone()));
+    }
+}
+
+#[test]
+fn xdp_puts_outer_ipv4_headers_on_and_takes_them_off() {
+    let mut testbed = testbed_or_skip!("xdp_puts_outer_ipv4_headers_on_and_takes_them_off");
+    xdp::allow_xdp_redirect(&mut testbed);
+    for (node, port) in NODES {
+        let inner = Ip::udp(node, CN).traffic_class(0xb9);
+        let packet = frame4(&from_router(&inner.0, 3, port));
+        let out = [&TO_NEXT_HOP[..], &[0x86, 0xdd], &inner.traffic_class(0xbb).hop_limit(63).0].concat();
+        xdp::expect(&mut testbed, "off", &packet, (XDP_REDIRECT, Some("decapsulated_xdp")), Some(&out));
+        let inner = Ip::udp(CN, node).traffic_class(0xb9);
+        let inside = inner.clone().hop_limit(63).0;
+        let expected = if port == 0 { inside } else { udp((DSMIP_PORT, port), &inside) };
+        let on = (XDP_REDIRECT, Some("encapsulated_xdp"));
+        for out in xdp::expect(&mut testbed, "on", &frame(&inner.0), on, None) {
+            assert_eq!((&out[..12], &out[12..14]), (&TO_NEXT_HOP[..], &[8, 0][..]));
+            let (header, rest) = out[14..].split_at(20);
+            assert_eq!((internet_checksum(header), header[1], rest), (0, 0xb9, &expected[..]));
+        }
+    }
+    let (node, _) = NODES[0];
+    let good = from_router(&Ip::udp(node, CN).0, 0, MAPPED);
+    let mut fragment = good.clone();
+    fragment[6] = 0x20;
+    let update = Ip::new(node, HA, 135, &[59, 0, 5, 0, 0, 0, 0, 0]);
+    for (says, packet) in [
+        ("for this host", from_router(&Ip::udp(node, HA).0, 0, MAPPED)),
+        ("a fragment", fragment),
+        ("a Binding Update", from_router(&update.0, 0, MAPPED)),
+        ("IPv4 inside", from_router(&ip4(NODE4, CN4, (0, 17), &udp((1, 2), &[])), 0, MAPPED)),
+    ] {
+        xdp::expect(&mut testbed, says, &frame4(&packet), (XDP_PASS, None), Some(&frame4(&packet)));
+    }
+    let forged = frame4(&from_router(&Ip::udp(node, CN).0, 0, MAPPED + 1));
+    xdp::expect(&mut testbed, "another port of the NAT", &forged, (XDP_DROP, Some("dropped_source")), None);
+    for length in 14..frame4(&good).len() {
+        xdp::run(&mut testbed, &frame4(&good)[..length]);
     }
 }

@@ -1,6 +1,7 @@
 //! UDP over IPv6 (RFC 6935, RFC 6936, RFC 6040 §4).
 
 use super::outer_ip4::{ip4, udp};
+use super::xdp::{self, XDP_DROP, XDP_PASS, XDP_REDIRECT};
 use super::{
     CN, COA, DROP, ECN, HA, Ip, MNN, PASS, REDIRECT, TO_NEXT_HOP, TRIES, TestHost, frame, netns_host, path,
     without_label,
@@ -169,4 +170,25 @@ fn cached_decision_is_for_one_port() {
         assert_eq!(testbed.run_again(&native).0, REDIRECT);
         assert_eq!(testbed.run_again(&forged).0, DROP);
     }
+}
+
+#[test]
+fn xdp_puts_udp_over_ipv6_on_and_takes_it_off() {
+    let mut testbed = testbed_or_skip!("xdp_puts_udp_over_ipv6_on_and_takes_it_off");
+    xdp::allow_xdp_redirect(&mut testbed);
+    let inner = Ip::udp(NODE, CN).traffic_class(0xb9);
+    let packet = frame(&from_router(&inner.0, 3, MAPPED).0);
+    let out = [&TO_NEXT_HOP[..], &[0x86, 0xdd], &inner.traffic_class(0xbb).hop_limit(63).0].concat();
+    xdp::expect(&mut testbed, "off", &packet, (XDP_REDIRECT, Some("decapsulated_xdp")), Some(&out));
+    let inner = Ip::udp(CN, NODE).traffic_class(0xb9);
+    let inside = inner.clone().hop_limit(63).0;
+    let expected = Ip::new(HA, ROUTER, 17, &udp((DSMIP_PORT, MAPPED), &inside)).traffic_class(0xb9).0;
+    for out in xdp::expect(&mut testbed, "on", &frame(&inner.0), (XDP_REDIRECT, Some("encapsulated_xdp")), None) {
+        assert_eq!((&out[..12], &out[12..14]), (&TO_NEXT_HOP[..], &[0x86, 0xdd][..]));
+        assert_eq!(without_label(&out[14..]), expected);
+    }
+    let to_agent = frame(&from_router(&Ip::udp(NODE, HA).0, 0, MAPPED).0);
+    xdp::expect(&mut testbed, "for this host", &to_agent, (XDP_PASS, None), Some(&to_agent));
+    let forged = frame(&from_router(&Ip::udp(NODE, CN).0, 0, MAPPED + 1).0);
+    xdp::expect(&mut testbed, "another port of the NAT", &forged, (XDP_DROP, Some("dropped_source")), None);
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const XDP_DROP: u32 = 1;
+pub(super) const XDP_DROP: u32 = 1;
 pub(super) const XDP_PASS: u32 = 2;
 pub(super) const XDP_REDIRECT: u32 = 4;
 
@@ -46,16 +46,36 @@ pub(super) fn allow_xdp_redirect(testbed: &mut TestHost) {
     testbed.tunnels.xdp_program_on(up0);
 }
 
-/// Verdict, packet and increments: first decided, then from the cache.
-fn run_twice(testbed: &mut TestHost, packet: &[u8]) -> [(u32, Vec<u8>, CounterChanges); 2] {
+/// Verdict, frame and increments: first decided, then from the cache.
+pub(super) fn run_twice(testbed: &mut TestHost, frame: &[u8]) -> [(u32, Vec<u8>, CounterChanges); 2] {
     testbed.tunnels.invalidate_next_hops().unwrap();
     [(); 2].map(|()| {
         let before = testbed.tunnels.counters();
-        let (verdict, out) = run(testbed, &frame(packet));
+        let (verdict, out) = run(testbed, frame);
         let after =
             testbed.tunnels.counters().into_iter().map(|(name, count)| (count - before.get(&name).unwrap(), name));
         let moves = after.filter(|(count, _)| *count > 0).map(|(count, name)| (name, count)).collect();
         (verdict, out, moves)
+    })
+}
+
+/// Fails unless a frame has this verdict twice, with this counter and, if given, this frame afterwards. Returns the frames.
+pub(super) fn expect(
+    testbed: &mut TestHost,
+    says: &str,
+    frame: &[u8],
+    (verdict, counter): (u32, Option<&str>),
+    out: Option<&[u8]>,
+) -> [Vec<u8>; 2] {
+    let moves: CounterChanges = counter.into_iter().map(|name| (name.to_owned(), 1)).collect();
+    let fits = |seen: &[(u32, Vec<u8>, CounterChanges); 2]| seen.iter().all(|seen| seen.2 == moves);
+    let seen = (0..TRIES).map(|_| run_twice(testbed, frame)).find(fits);
+    seen.unwrap_or_else(|| panic!("{says}: not counted so: {moves:?}")).map(|(seen, after, _)| {
+        assert_eq!(seen, verdict, "{says}");
+        if let Some(out) = out {
+            assert_eq!(after, out, "{says}");
+        }
+        after
     })
 }
 
@@ -67,7 +87,7 @@ fn xdp_gives_each_packet_the_same_verdict_as_tc() {
         let (verdict, packet, moves) = fixture.xdp_expectation();
         let is_expected = |seen: &[(u32, Vec<u8>, CounterChanges); 2]| seen.iter().all(|seen| seen.2 == moves);
         // As in `TestHost::run_counted`.
-        let seen = (0..TRIES).map(|_| run_twice(&mut testbed, &fixture.packet)).find(is_expected);
+        let seen = (0..TRIES).map(|_| run_twice(&mut testbed, &frame(&fixture.packet))).find(is_expected);
         for (seen, out, _) in seen.unwrap_or_else(|| panic!("{}: not counted so: {moves:?}", fixture.description)) {
             assert_eq!(seen, verdict, "{}", fixture.description);
             let Some(packet) = packet else { continue };

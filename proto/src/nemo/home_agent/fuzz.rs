@@ -150,7 +150,11 @@ impl Harness {
                     }
                 }
                 Output::Transmit(transmit) => self.check_sent(&transmit.bytes),
-                Output::Report(_) | Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) | Output::Frame(_) => {}
+                Output::Report(_)
+                | Output::ActivityQuery(_)
+                | Output::LinkTrafficQuery(_)
+                | Output::PathTrafficQuery(_)
+                | Output::Frame(_) => {}
             }
         }
     }

@@ -187,6 +187,7 @@ impl Engine for HomeAgent {
             | Input::Flow(_)
             | Input::Activity(_)
             | Input::LinkTraffic(_)
+            | Input::PathTraffic(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
             Input::Packet(packet) => self.receive_packet(now, packet, out),

@@ -270,7 +270,11 @@ impl Harness {
                     assert!(self.plan.remove(&key).is_some(), "dropped an item that was not put: {key:?}");
                 }
                 Output::Transmit(transmit) => self.record_sent(&transmit),
-                Output::Report(_) | Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) | Output::Frame(_) => {}
+                Output::Report(_)
+                | Output::ActivityQuery(_)
+                | Output::LinkTrafficQuery(_)
+                | Output::PathTrafficQuery(_)
+                | Output::Frame(_) => {}
             }
         }
         self.router.view(self.now, &mut View::default());

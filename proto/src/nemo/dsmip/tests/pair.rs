@@ -238,7 +238,10 @@ impl Pair {
                     Output::Drop(key) => drop(plan.drop(&key)),
                     Output::Transmit(transmit) => self.transmit(side, transmit),
                     Output::Report(report) => self.reports.push((self.now, report)),
-                    Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) | Output::Frame(_) => {}
+                    Output::ActivityQuery(_)
+                    | Output::LinkTrafficQuery(_)
+                    | Output::PathTrafficQuery(_)
+                    | Output::Frame(_) => {}
                 }
             }
             inputs.extend(outcomes.into_iter().rev());

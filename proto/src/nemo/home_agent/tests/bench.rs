@@ -200,7 +200,7 @@ impl TestBed {
                         self.plan.drop(key);
                     }
                     Output::Transmit(_) | Output::Report(_) | Output::Frame(_) => {}
-                    Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) => {}
+                    Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) | Output::PathTrafficQuery(_) => {}
                 }
                 outputs.push(output);
             }

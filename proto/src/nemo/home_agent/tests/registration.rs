@@ -25,7 +25,7 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
             },
             Output::Drop(_) => "drop",
             Output::Transmit(_) => "transmit",
-            Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) => "sample",
+            Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) | Output::PathTrafficQuery(_) => "sample",
             Output::Frame(_) => "frame",
             Output::Report(report) => report.name(),
         })
