@@ -152,9 +152,8 @@ impl Worker {
             let _ = self.device.write(packet);
             return Some(());
         }
-        match &self.udp_encap {
-            Some(udp_encap) if udp_encap.send(packet) => return Some(()),
-            _ => {}
+        if self.udp_encap.as_ref().is_some_and(|udp_encap| udp_encap.send(packet)) {
+            return Some(());
         }
         match add_udp(packet) {
             None => self.send_fragments(length),

@@ -30,10 +30,12 @@ mod path_mtu;
 mod path_mtu_search;
 mod path_quality;
 mod path_traffic;
+mod path_watch;
 pub mod probe;
 mod probing;
 pub mod registration;
 mod selection;
+mod suspicion;
 mod takeover;
 mod transport;
 mod udp6;
@@ -63,6 +65,7 @@ use ingress::IngressInterface;
 use ipv4_home_address::Ipv4Home;
 use mapping::{PATH_UPDATE_BURST, PATH_UPDATE_INTERVAL, PathUpdate};
 use mode_selector::ModeSelector;
+use path_watch::PathWatch;
 use probe::Probe;
 use registration::{CareOf, Registration};
 use roam6_wire::mobility::Status;
@@ -137,6 +140,7 @@ pub struct MobileRouter {
     advertised_mtu: Option<u32>,
     /// Identifies echo replies to our probes.
     probe_cookie: u64,
+    path_watch: PathWatch,
     /// The time of the last input.
     now: Time,
 }
@@ -156,6 +160,7 @@ impl MobileRouter {
             prefix_mode: ModeSelector::new(config.prefix_mode),
             config,
             probe_cookie: entropy.next_u64(),
+            path_watch: PathWatch::default(),
             entropy,
             clock: WallClock::default(),
             last_timestamp: None,
@@ -387,6 +392,7 @@ impl Engine for MobileRouter {
                 self.note_traffic(now, traffic);
                 self.receive_link_traffic(now, traffic);
             }
+            Input::PathTraffic(traffic) => self.receive_path_traffic(now, traffic),
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
             Input::Command(order) => self.execute(now, order, out),
         }
@@ -396,6 +402,7 @@ impl Engine for MobileRouter {
         let probes = self.run_timers(now, out);
         let sized = self.next_mtu_probes(now, out);
         self.reconcile(now, out);
+        self.query_paths(now, out);
         self.send_probes(&probes, out);
         self.probe_alternates(&probes, out);
         for message in sized {

@@ -50,6 +50,13 @@ impl PathTraffic {
         self.probes = self.probes.saturating_add(1);
     }
 
+    /// The data plane has just seen traffic.
+    pub(super) fn note_traffic(&mut self, now: Time) {
+        if self.next_query.is_some() {
+            self.active_until = Some(now + ACTIVE_TIME);
+        }
+    }
+
     /// Whether the counters are to be read now.
     pub(super) fn take_query(&mut self, now: Time) -> bool {
         let due = self.next_query.is_some_and(|next| next <= now);

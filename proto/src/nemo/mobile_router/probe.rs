@@ -2,6 +2,7 @@
 //! operator's, [`ProbeConfig`]).
 
 use super::path_quality::{PathQuality, QualityLimits};
+use super::suspicion::Alarm;
 use crate::base::time::Time;
 use crate::contract::config::nemo as config;
 use core::time::Duration;
@@ -43,6 +44,8 @@ pub struct Prober {
     /// When the next probe of a burst is due, or a burst may begin.
     burst_at: Option<Time>,
     burst_until: Option<Time>,
+    /// The path is under suspicion.
+    alarm: Option<Alarm>,
 }
 
 /// A probe to send.
@@ -146,13 +149,59 @@ impl Prober {
     pub fn stop(&mut self) {
         self.was_silent |= self.silent;
         self.next_at = None;
-        self.burst_at = None;
+        (self.burst_at, self.alarm) = (None, None);
         self.silent = false;
+    }
+
+    /// Tests the path at once, unless it is down.
+    pub fn raise_alarm(&mut self, now: Time) {
+        if self.next_at.is_some() && !self.silent && self.alarm.is_none() {
+            self.alarm = Some(Alarm::raise(now, self.quality.timeout()));
+        }
+    }
+
+    /// Whether the path is tested because of a suspicion.
+    pub fn is_alarmed(&self) -> bool {
+        self.alarm.is_some()
+    }
+
+    /// Something came by the path.
+    pub fn end_alarm(&mut self, received: Time) {
+        self.alarm.take_if(|alarm| alarm.is_ended_by(received));
+    }
+
+    /// The sequence number of the probe of a test to send now, if one is due.
+    pub fn next_alarm_probe(&mut self, now: Time) -> Option<u16> {
+        if !self.alarm.as_mut()?.take_probe(now) {
+            return None;
+        }
+        self.sequence = self.sequence.wrapping_add(1);
+        self.quality.record_sent(now, self.sequence);
+        Some(self.sequence)
+    }
+
+    /// The change caused by a test that has failed.
+    pub fn judge_alarm(&mut self, now: Time, probe: config::ProbeConfig, limits: QualityLimits) -> Option<PathChange> {
+        self.alarm.take_if(|alarm| alarm.has_failed(now))?;
+        self.receive_silence(now, probe, limits)
+    }
+
+    fn receive_silence(&mut self, now: Time, probe: config::ProbeConfig, limits: QualityLimits) -> Option<PathChange> {
+        self.answered = 0;
+        if self.silent {
+            return None;
+        }
+        self.silent = true;
+        self.silent_since = Some(now);
+        self.up_after = if self.up_after == 0 { probe.up_after } else { self.up_after * 2 }.min(MAX_UP_AFTER);
+        self.quality.receive_silence(now, limits);
+        Some(PathChange::Down)
     }
 
     /// When the next probe is due.
     pub fn deadline(&self) -> Option<Time> {
-        self.next_at.map(|next| self.burst_at.map_or(next, |burst| next.min(burst)))
+        let alarm = self.alarm.map(|alarm| alarm.deadline());
+        self.next_at.map(|next| self.burst_at.into_iter().chain(alarm).fold(next, Time::min))
     }
 
     /// Whether the path is probed rarely now.
@@ -213,17 +262,7 @@ impl Prober {
         limits: QualityLimits,
     ) -> Option<(u16, Option<PathChange>)> {
         self.next_at.filter(|next| *next <= now)?;
-        let mut change = None;
-        if self.missed >= probe.down_after {
-            self.answered = 0;
-            if !self.silent {
-                self.silent = true;
-                self.silent_since = Some(now);
-                self.up_after = if self.up_after == 0 { probe.up_after } else { self.up_after * 2 }.min(MAX_UP_AFTER);
-                self.quality.receive_silence(now, limits);
-                change = Some(PathChange::Down);
-            }
-        }
+        let change = if self.missed >= probe.down_after { self.receive_silence(now, probe, limits) } else { None };
         self.missed = self.missed.saturating_add(1);
         self.sequence = self.sequence.wrapping_add(1);
         // On a path that slept a while, the first answer takes longer.
@@ -254,6 +293,7 @@ impl Prober {
             // Nothing to do for an answer that came in time.
             self.burst_at = self.quality.next_overdue().map(|overdue| overdue.max(burst));
         }
+        self.alarm = None;
         if self.missed == 0 {
             return None;
         }

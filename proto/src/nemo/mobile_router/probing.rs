@@ -90,6 +90,15 @@ impl MobileRouter {
             if uplink.traffic.take_query(now) {
                 uplink.up().into_iter().for_each(|link| out.query_link_traffic(link));
             }
+            if let Some(sequence) = uplink.prober.next_alarm_probe(now) {
+                uplink.traffic.note_probe();
+                due.push(Probe { bid, sequence, in_burst: true });
+            }
+            if let Some(change) = uplink.prober.judge_alarm(now, config, limits) {
+                self.report_path(bid, change, out);
+                self.receive_path_change(now, (bid, true));
+                continue;
+            }
             if let Some(sequence) = uplink.prober.next_burst_probe(now, config) {
                 uplink.traffic.note_probe();
                 due.push(Probe { bid, sequence, in_burst: true });
@@ -111,7 +120,7 @@ impl MobileRouter {
     }
 
     /// How the path of `uplink` is probed.
-    fn probe_config(&self, uplink: &Uplink) -> Option<ProbeConfig> {
+    pub(super) fn probe_config(&self, uplink: &Uplink) -> Option<ProbeConfig> {
         self.config.probe.map(|usual| uplink.config.probe.unwrap_or(usual))
     }
 

@@ -8,6 +8,7 @@ use super::path_mtu_search::PathMtuSearch;
 use super::path_traffic::PathTraffic;
 use super::probe::Prober;
 use super::registration::CareOf;
+use super::suspicion::Suspicion;
 use super::transport::UplinkTransport;
 use crate::contract::config::nemo as config;
 use crate::contract::config::nemo::DadMode;
@@ -55,6 +56,8 @@ pub struct Uplink {
     pub prober: Prober,
     /// Whether its path carries traffic.
     pub(super) traffic: PathTraffic,
+    /// Whether its path may have failed, by its traffic.
+    pub(super) suspicion: Suspicion,
     /// Path MTU from Packet Too Big, octets, and its expiry.
     pub path_mtu: Option<(u32, Time)>,
     /// Path MTU discovery by probes.

@@ -47,6 +47,7 @@ impl MobileRouter {
             ("", "de-registration", self.departure_deadline()),
             ("", "home link", self.home_deadline()),
             ("", "home prefix discovery", self.home_prefix_deadline()),
+            ("", "path traffic", self.reading_deadline()),
             ("", "former path", self.lingering.iter().map(|left| left.until).min()),
             ("", "rejected item", self.desired_state.deadline()),
             ("", "takeover", self.takeover_deadline()),

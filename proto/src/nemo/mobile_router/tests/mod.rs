@@ -2,6 +2,7 @@
 
 mod addresses;
 mod attach;
+mod blackhole;
 mod cadence;
 mod care_of_prefix;
 mod damping;
@@ -387,7 +388,11 @@ fn report_kinds(outputs: &[Output]) -> Vec<String> {
                 let datagram = Datagram::parse(&transmit.bytes).unwrap();
                 Some(format!("send {} {}", datagram.protocol, datagram.destination))
             }
-            Output::Report(_) | Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) | Output::Frame(_) => None,
+            Output::Report(_)
+            | Output::ActivityQuery(_)
+            | Output::LinkTrafficQuery(_)
+            | Output::PathTrafficQuery(_)
+            | Output::Frame(_) => None,
         })
         .collect()
 }
