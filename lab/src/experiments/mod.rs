@@ -11,6 +11,7 @@ mod mptcp_handover;
 mod mptcp_many;
 mod mptcp_model;
 mod mptcp_scenarios;
+mod nemo_blackhole;
 mod nemo_brownout;
 mod nemo_crash;
 mod nemo_firewall;
@@ -83,6 +84,8 @@ experiments! {
     mptcp_model, "mptcp/model", "P2 equations 1 to 5: computed and measured delays";
     mptcp_scenarios, "mptcp/scenarios",
         "P2 Figs 4, 5: NS0, NS1C, NS1P, NS2C, NS2P; round trips and throughput over message sizes";
+    nemo_blackhole, "nemo/blackhole",
+        "an uplink with carrier that carries nothing any more: how long traffic stands still";
     nemo_brownout, "nemo/brownout",
         "an uplink with carrier that loses, delays or swallows packets: when it is left, how often traffic moves";
     nemo_crash, "nemo/crash", "kill -9 of home agent and mobile router under traffic";

@@ -1,10 +1,9 @@
 //! Brownouts: the preferred of two uplinks keeps its carrier, but loses packets, delays them or freezes. How soon traffic
 //! is on the other one, in both directions, and how often it moves while the first one comes and goes.
 
-use crate::bed::Segment;
 use crate::experiments::prelude::*;
-use crate::load::handover::OBSERVATION_TIME;
-use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle, visited_prefix};
+use crate::topology::nemo::{NemoNetwork, Vehicle, visited_prefix};
+use crate::topology::two_uplinks::{start_afresh, two_uplinks};
 use roam6_proto::Report;
 use roam6_proto::contract::report::NemoReport;
 use roam6_sim::LinkSpec;
@@ -51,7 +50,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     let times = if run.quick { 2 } else { 15 };
     let flapping = Duration::from_secs(if run.quick { 45 } else { 600 });
     run.set_steps(times * FAULTS.len() + 1);
-    let (network, vehicle) = two_uplinks()?;
+    let (network, vehicle) = two_uplinks(DELAY)?;
     let ends = || [vehicle.node(), network.correspondent()];
     let mut train = Train::start(ends(), 9100, RATE)?;
     let transfer = Transfer::start(ends(), TransferLoad::steady(Protocol::Tcp, 9300, TRANSFER_RATE))?;
@@ -90,23 +89,6 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// A vehicle with both uplinks registered, the first in the first access network.
-fn two_uplinks() -> Result<(NemoNetwork, Vehicle)> {
-    let network = NemoNetwork::build(DELAY, 1, "")?;
-    let vehicle = network.vehicle(0, &["up0", "up1"])?;
-    let [fn1, fn2] = &network.visited;
-    plug(&network, &vehicle, 0, fn1.link)?;
-    vehicle.wait_until_connected(CORRESPONDENT)?;
-    let at = plug(&network, &vehicle, 1, fn2.link)?;
-    vehicle.wait_registered(at, 2)?;
-    sleep(OBSERVATION_TIME);
-    Ok((network, vehicle))
-}
-
-fn plug(network: &NemoNetwork, vehicle: &Vehicle, uplink: usize, to: Segment) -> Result<u64> {
-    network.emulator.plug(vehicle.uplink(uplink)?, to)
-}
-
 /// The time until the home agent has acknowledged the other uplink as the first one, milliseconds, and the datagrams lost in
 /// the second after it.
 fn brown_out(network: &NemoNetwork, vehicle: &Vehicle, train: &Train, fault: LinkFault) -> Result<(f64, usize)> {
@@ -118,16 +100,6 @@ fn brown_out(network: &NemoNetwork, vehicle: &Vehicle, train: &Train, fault: Lin
     let check_micros = u64::try_from(CHECK_TIME.as_micros()).unwrap_or_default();
     let lost = train.lost(moved.unix_micros, moved.unix_micros + check_micros);
     Ok(((moved.unix_micros - begin) as f64 / 1000.0, lost))
-}
-
-/// Ends the fault. A path that was left is used again only after a while; a new attachment is used at once.
-fn start_afresh(network: &NemoNetwork, vehicle: &Vehicle) -> Result<()> {
-    let fn1 = &network.visited[0];
-    network.emulator.shape(fn1.cable, LinkSpec::default());
-    network.emulator.unplug(vehicle.uplink(0)?)?;
-    sleep(OBSERVATION_TIME);
-    let at = plug(network, vehicle, 0, fn1.link)?;
-    vehicle.wait_registered(at, 2)
 }
 
 /// The access network of the path that carries traffic after this report, if it is about that.

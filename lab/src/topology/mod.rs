@@ -7,4 +7,5 @@ pub(crate) mod providers;
 pub(crate) mod road;
 pub(crate) mod roadside;
 pub(crate) mod uplinks;
+pub(crate) mod two_uplinks;
 pub(crate) mod veth_pair;

@@ -1,0 +1,38 @@
+//! A vehicle with an uplink in each access network, for faults of the preferred one.
+
+use super::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
+use crate::bed::Segment;
+use crate::load::handover::OBSERVATION_TIME;
+use anyhow::Result;
+use roam6_sim::LinkSpec;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// A vehicle with both uplinks registered, the first in the first access network; `delay` is the one-way delay to the home
+/// agent.
+pub(crate) fn two_uplinks(delay: Duration) -> Result<(NemoNetwork, Vehicle)> {
+    let network = NemoNetwork::build(delay, 1, "")?;
+    let vehicle = network.vehicle(0, &["up0", "up1"])?;
+    let [fn1, fn2] = &network.visited;
+    plug(&network, &vehicle, 0, fn1.link)?;
+    vehicle.wait_until_connected(CORRESPONDENT)?;
+    let at = plug(&network, &vehicle, 1, fn2.link)?;
+    vehicle.wait_registered(at, 2)?;
+    sleep(OBSERVATION_TIME);
+    Ok((network, vehicle))
+}
+
+fn plug(network: &NemoNetwork, vehicle: &Vehicle, uplink: usize, to: Segment) -> Result<u64> {
+    network.emulator.plug(vehicle.uplink(uplink)?, to)
+}
+
+/// Ends a fault of the first cable and waits until both uplinks are registered. A path that was left is used again only after
+/// a while; a new attachment is used at once.
+pub(crate) fn start_afresh(network: &NemoNetwork, vehicle: &Vehicle) -> Result<()> {
+    let fn1 = &network.visited[0];
+    network.emulator.shape(fn1.cable, LinkSpec::default());
+    network.emulator.unplug(vehicle.uplink(0)?)?;
+    sleep(OBSERVATION_TIME);
+    let at = plug(network, vehicle, 0, fn1.link)?;
+    vehicle.wait_registered(at, 2)
+}
