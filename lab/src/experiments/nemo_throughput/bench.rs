@@ -22,7 +22,7 @@ pub(super) type BulkRates = BTreeMap<(usize, bool, bool, Forwarding), Vec<f64>>;
 /// former are measured before a daemon runs.
 pub(super) const FORWARDINGS: [&[Forwarding]; 2] = [
     &[Forwarding::Plain, Forwarding::Seg6, Forwarding::Ip6tnl, Forwarding::WireGuard, Forwarding::Redirect],
-    &[Forwarding::Roam6, Forwarding::Xdp, Forwarding::Udp4],
+    &[Forwarding::Roam6, Forwarding::Xdp, Forwarding::Udp4, Forwarding::Udp6],
 ];
 
 /// The chains of the experiment; packets may also be counted, and end, in the middle.
@@ -72,8 +72,8 @@ impl ThroughputBench {
 
     /// Bulk TCP in both directions through plain routers and through the tunnel in turn.
     pub(super) fn measure_bulk(&self, bulks: &mut BulkRates, octets: usize, at: usize) -> Result<()> {
-        let mut kinds = [Forwarding::Plain, Forwarding::Roam6, Forwarding::Udp4];
-        kinds.rotate_left(at % 3);
+        let mut kinds = [Forwarding::Plain, Forwarding::Roam6, Forwarding::Udp4, Forwarding::Udp6];
+        kinds.rotate_left(at % 4);
         for flows in FLOWS {
             for kind in kinds {
                 let chain = self.0.chain(kind)?;

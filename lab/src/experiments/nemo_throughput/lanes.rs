@@ -48,11 +48,11 @@ pub(super) const fn lane(kind: Forwarding, section: Section, upward: bool) -> Pa
 
 /// Forwardings by section and direction.
 const MEASURED: [(Section, bool, &[Forwarding]); 9] = {
-    use Forwarding::{Ip6tnl, Plain, Redirect, Roam6, Seg6, Udp4, WireGuard, Xdp};
+    use Forwarding::{Ip6tnl, Plain, Redirect, Roam6, Seg6, Udp4, Udp6, WireGuard, Xdp};
     [
         (Section::Nothing, false, &[Plain]),
-        (Section::Whole, false, &[Plain, Roam6, Seg6, Ip6tnl, WireGuard, Redirect, Xdp, Udp4]),
-        (Section::Whole, true, &[Plain, Roam6, Ip6tnl, Xdp, Udp4]),
+        (Section::Whole, false, &[Plain, Roam6, Seg6, Ip6tnl, WireGuard, Redirect, Xdp, Udp4, Udp6]),
+        (Section::Whole, true, &[Plain, Roam6, Ip6tnl, Xdp, Udp4, Udp6]),
         (Section::NothingBare, false, &[Plain]),
         (Section::WholeBare, false, &[Plain, Xdp, Redirect]),
         (Section::Entry, false, &[Plain, Roam6]),

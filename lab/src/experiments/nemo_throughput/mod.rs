@@ -58,6 +58,11 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     if let Some(middle) = percentile(results.iter().filter_map(SizeResult::over_ip6tnl), 0.5) {
         run.summarise(&format!("{machine}roam6_over_ip6tnl"), middle);
     }
+    for kind in [Forwarding::Udp4, Forwarding::Udp6] {
+        if let Some(middle) = percentile(results.iter().filter_map(|of_size| of_size.over_wireguard(kind)), 0.5) {
+            run.summarise(&format!("{machine}{}_over_wireguard", kind.name()), middle);
+        }
+    }
     let mut bulks = BulkRates::new();
     for at in 0..rounds {
         run.step(&format!("TCP, round {} of {rounds}", at + 1));
@@ -122,9 +127,10 @@ impl SizeResult<'_> {
             ("encap_over_plain", roam6_over_plain(Section::Entry)),
             ("decap_over_plain", roam6_over_plain(Section::Exit)),
             ("udp4_over_plain", over_plain(Forwarding::Udp4, Section::Whole)),
+            ("udp6_over_plain", over_plain(Forwarding::Udp6, Section::Whole)),
             ("roam6_over_kernel_tunnel", ratio(&whole(Forwarding::Roam6), &whole(Forwarding::Seg6))),
             ("roam6_over_ip6tnl", self.over_ip6tnl()),
-            ("roam6_over_wireguard", ratio(&whole(Forwarding::Roam6), &whole(Forwarding::WireGuard))),
+            ("roam6_over_wireguard", self.over_wireguard(Forwarding::Roam6)),
             ("ceiling_over_plain", ratio(&whole(Forwarding::Redirect), &whole(Forwarding::Plain))),
             ("xdp_over_plain", over_plain(Forwarding::Xdp, Section::Whole)),
             ("xdp_over_ceiling", ratio(&whole(Forwarding::Xdp), &whole(Forwarding::Redirect))),
@@ -138,6 +144,11 @@ impl SizeResult<'_> {
         }
         let seen = lanes().into_iter().filter(|lane| !self.bursts(*lane).is_empty());
         run.rows.extend(seen.map(|lane| self.row(lane)));
+    }
+
+    fn over_wireguard(&self, kind: Forwarding) -> Option<f64> {
+        let of = |kind| self.rates(kind, Section::Whole, false);
+        ratio(&of(kind), &of(Forwarding::WireGuard))
     }
 
     fn over_ip6tnl(&self) -> Option<f64> {
@@ -183,6 +194,8 @@ fn summarise_bulk(run: &mut Run, bulks: &BulkRates) {
             ("tcp_local_roam6_over_plain", Forwarding::Roam6, true),
             ("tcp_udp4_over_plain", Forwarding::Udp4, false),
             ("tcp_local_udp4_over_plain", Forwarding::Udp4, true),
+            ("tcp_udp6_over_plain", Forwarding::Udp6, false),
+            ("tcp_local_udp6_over_plain", Forwarding::Udp6, true),
         ] {
             let of = |kind, upward| bulks.get(&(flows, local, upward, kind)).map(Vec::as_slice);
             let value = min_of_directions(|upward| ratio(of(kind, upward)?, of(Forwarding::Plain, upward)?));

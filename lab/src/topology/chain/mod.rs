@@ -31,6 +31,8 @@ pub(crate) enum Forwarding {
     Xdp,
     /// As [`Forwarding::Roam6`], in UDP over an uplink that has IPv4 only.
     Udp4,
+    /// As [`Forwarding::Roam6`], in UDP over IPv6.
+    Udp6,
     /// As [`Forwarding::Roam6`] with two uplinks, one of which is selected for each flow, by rules or by weights.
     FlowBinding,
     /// By the kernel's segment routing with reduced encapsulation, from agent to router: the same packets on the wire.
@@ -83,6 +85,7 @@ impl Forwarding {
             Forwarding::Roam6 => "roam6",
             Forwarding::Xdp => "xdp",
             Forwarding::Udp4 => "udp4",
+            Forwarding::Udp6 => "udp6",
             Forwarding::FlowBinding => "shared",
             Forwarding::Seg6 => "segments",
             Forwarding::Ip6tnl => "ip6tnl",
@@ -139,7 +142,9 @@ impl Chain {
 
     fn start_forwarding(&self) -> Result<Running> {
         match self.forwarding {
-            Forwarding::Roam6 | Forwarding::FlowBinding | Forwarding::Udp4 => return self.start_roam6(""),
+            Forwarding::Roam6 | Forwarding::FlowBinding | Forwarding::Udp4 | Forwarding::Udp6 => {
+                return self.start_roam6("");
+            }
             Forwarding::Xdp => return self.start_roam6("accel = \"xdp\"\n"),
             _ => self.router.ip(&[
                 &format!("address add {PLAIN_ROUTER}/64 dev up0"),
@@ -180,7 +185,8 @@ impl Chain {
 
     /// Whether roam6 forwards the packets.
     fn has_tunnel(&self) -> bool {
-        [Forwarding::Roam6, Forwarding::Xdp, Forwarding::FlowBinding, Forwarding::Udp4].contains(&self.forwarding)
+        use Forwarding::{FlowBinding, Roam6, Udp4, Udp6, Xdp};
+        [Roam6, Xdp, FlowBinding, Udp4, Udp6].contains(&self.forwarding)
     }
 
     /// The address of the mobile router's own sockets.

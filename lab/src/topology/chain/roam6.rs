@@ -41,7 +41,11 @@ impl Chain {
             hex::encode(&nemo::key()),
         );
         let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
-        let router = accel.to_owned() + &nemo::mobile_router_config(&self.router, 0, &uplinks)? + &router_ipv4 + shares;
+        let mut router =
+            accel.to_owned() + &nemo::mobile_router_config(&self.router, 0, &uplinks)? + &router_ipv4 + shares;
+        if self.forwarding == Forwarding::Udp6 {
+            router = router.replace("interface = \"up0\"\n", "interface = \"up0\"\ntransport = \"udp\"\n");
+        }
         let router = Daemon::start(&self.router, &router).context("the mobile router")?;
         Ok(Running { daemons: vec![agent, router], _radvds: radvds, ..Running::default() })
     }
