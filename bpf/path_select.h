@@ -18,13 +18,11 @@ static __always_inline __u32 path_by_bid(const struct tunnel *tunnel, __u16 bid)
 }
 
 /* Whether an echo is between the endpoints of the tunnel. Those of a path over IPv4 do not name the hosts inside: there the
- * sender is an address of signalling. The XDP program has no such paths. */
+ * sender is an address of signalling. */
 static __always_inline int is_between_endpoints(const struct path *path, const struct flow *flow)
 {
-#if HAS_SKB
 	if (is_over_ip4(path))
 		return bpf_map_lookup_elem(&signalling, &flow->source) != 0;
-#endif
 	return addr_equal(&flow->source, &path->local) || addr_equal(&flow->destination, &path->remote);
 }
 

@@ -6,6 +6,6 @@ pub(crate) mod nemo;
 pub(crate) mod providers;
 pub(crate) mod road;
 pub(crate) mod roadside;
-pub(crate) mod uplinks;
 pub(crate) mod two_uplinks;
+pub(crate) mod uplinks;
 pub(crate) mod veth_pair;
