@@ -92,7 +92,6 @@ pub fn destination_port(bytes: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
     use crate::ip4::DSMIP_PORT;
-    use alloc::vec;
 
     fn end(text: &str, port: u16) -> Ipv6Endpoint {
         Ipv6Endpoint { address: text.parse().unwrap(), port }
@@ -126,6 +125,6 @@ mod tests {
         }
         let header = Header::new(source.address, destination.address).with_home_address("2001:db8::5".parse().unwrap());
         assert!(Encapsulated6::parse(&ip6::emit(&header, protocol::UDP, &packet[40..])).is_err());
-        assert!(Encapsulated6::parse(&ip6::emit(&header, 59, &vec![0; 8])).is_err());
+        assert!(Encapsulated6::parse(&ip6::emit(&header, 59, &[0; 8])).is_err());
     }
 }

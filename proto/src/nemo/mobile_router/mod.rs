@@ -291,7 +291,7 @@ impl MobileRouter {
         (self.ha_lacks_mcoa, self.ha_rejects_home_and_away) = (false, false);
         (self.ha_registers_source_only, self.path_update) = (false, None);
         self.udp6_served = None;
-        self.uplinks.iter_mut().for_each(|uplink| uplink.transport.trial = None);
+        self.uplinks.iter_mut().for_each(|uplink| uplink.transport.restart());
     }
 
     /// Selects the next home agent; after the last one there is a pause of `pause`.

@@ -23,9 +23,11 @@ const GRACE: Duration = Duration::from_millis(50);
 /// Time for probes through the tunnel after a change, beside four round trips; and after the return to native.
 const PROOF_TIME: Duration = Duration::from_millis(600);
 const NATIVE_PROOF_TIME: Duration = Duration::from_millis(500);
-/// Initial and maximum pause after a trial without an answer; it doubles.
+/// Initial and maximum pause after a trial without an answer; it doubles. As long as that of other updates (RFC 6275 §12).
 const TRIAL_PAUSE: Duration = Duration::from_secs(2);
-pub(super) const MAX_TRIAL_PAUSE: Duration = Duration::from_secs(600);
+const MAX_TRIAL_PAUSE: Duration = Duration::from_secs(32);
+/// Pause after a refusal.
+const REFUSAL_PAUSE: Duration = Duration::from_secs(600);
 /// Initial and maximum time until native encapsulation is tried again; it doubles.
 const NATIVE_RETRY: Duration = Duration::from_secs(600);
 const MAX_NATIVE_RETRY: Duration = Duration::from_secs(24 * 3600);
@@ -152,6 +154,12 @@ impl UplinkTransport {
         }
     }
 
+    /// The path has a new address: what failed before may work.
+    pub(super) fn restart(&mut self) {
+        (self.trial, self.unanswered_since) = (None, None);
+        (self.next_trial, self.unsuccessful) = (Time::ZERO, 0);
+    }
+
     /// An update was sent in the present encapsulation.
     pub(super) fn note_sent(&mut self, now: Time) {
         if self.unanswered_since.is_none() {
@@ -181,7 +189,7 @@ impl UplinkTransport {
     /// The other encapsulation is refused: no further trial for a while.
     pub(super) fn give_up_trials(&mut self, now: Time) {
         if self.trial.take().is_some() {
-            self.next_trial = now + MAX_TRIAL_PAUSE;
+            self.next_trial = now + REFUSAL_PAUSE;
         }
     }
 

@@ -306,8 +306,8 @@ impl MobileRouter {
         messages
     }
 
-    /// Processes an answer to an update that tries the other encapsulation; returns whether it is one. An answer
-    /// about sequence numbers or clocks shows too that signalling passes.
+    /// Processes an answer to an update that tries the other encapsulation; returns whether it is one. A rejection
+    /// shows too that signalling passes: the update that follows gets the same answer.
     pub(super) fn receive_trial_answer(
         &mut self,
         now: Time,
@@ -337,8 +337,7 @@ impl MobileRouter {
                 self.registration.resume(message.sequence);
             }
             Status::MESSAGE_ID_MISMATCH => self.resynchronise_clock(now, message),
-            Status::SEQUENCE_OUT_OF_WINDOW => {}
-            status if !status.is_accepted() => {
+            Status::INSUFFICIENT_RESOURCES => {
                 let uplink = self.uplinks.get_mut(index);
                 uplink.into_iter().for_each(|uplink| uplink.transport.give_up_trials(now));
                 return true;

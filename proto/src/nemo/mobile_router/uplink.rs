@@ -362,6 +362,7 @@ impl Uplink {
     /// Resets the state of the path to the home agent, which has a new source address.
     fn forget_path(&mut self) {
         self.path_mtu = None;
+        self.transport.restart();
         self.mtu_search = PathMtuSearch::default();
         self.last_tunnelled_reply = None;
     }
