@@ -136,15 +136,15 @@ mod tests {
         let header = Header { traffic_class: 0xb9, hop_limit: WITHOUT_UDP, ..Header::new(ends[0], ends[1]) };
         let inner = b"\x60inner packet";
         for (label, missing) in [(50_123, Missing::Udp), (1 << 16 | 50_123, Missing::UdpAndFragments)] {
-            let marked = ip6::emit(&Header { flow_label: label, ..header.clone() }, protocol::IPV6, inner);
+            let marked = ip6::emit(&Header { flow_label: label, ..header }, protocol::IPV6, inner);
             let datagram = [&udp_header((DSMIP_PORT, 50_123), inner.len()).unwrap()[..], inner].concat();
-            let expected = ip6::emit(&Header { hop_limit: HOP_LIMIT, ..header.clone() }, protocol::UDP, &datagram);
+            let expected = ip6::emit(&Header { hop_limit: HOP_LIMIT, ..header }, protocol::UDP, &datagram);
             assert_eq!(add_udp(&marked), Some((expected, missing)));
             for length in 0..HEADER_LENGTH {
                 assert_eq!(add_udp(&marked[..length]), None);
             }
         }
-        let other = ip6::emit(&Header { hop_limit: HOP_LIMIT, ..header.clone() }, protocol::IPV6, inner);
+        let other = ip6::emit(&Header { hop_limit: HOP_LIMIT, ..header }, protocol::IPV6, inner);
         assert_eq!(add_udp(&other), None);
         assert_eq!(add_udp(&ip6::emit(&header, protocol::UDP, inner)), None);
     }

@@ -70,7 +70,8 @@ pub(super) fn expect(
     let moves: CounterChanges = counter.into_iter().map(|name| (name.to_owned(), 1)).collect();
     let fits = |seen: &[(u32, Vec<u8>, CounterChanges); 2]| seen.iter().all(|seen| seen.2 == moves);
     let seen = (0..TRIES).map(|_| run_twice(testbed, frame)).find(fits);
-    seen.unwrap_or_else(|| panic!("{says}: not counted so: {moves:?}")).map(|(seen, after, _)| {
+    assert!(seen.is_some(), "{says}: not counted so: {moves:?}");
+    seen.unwrap().map(|(seen, after, _)| {
         assert_eq!(seen, verdict, "{says}");
         if let Some(out) = out {
             assert_eq!(after, out, "{says}");
