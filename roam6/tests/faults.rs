@@ -8,7 +8,7 @@ mod testbed;
 use std::fs;
 use std::io::Read;
 use std::time::Instant;
-use testbed::{Namespace, Running, Testbed, wait_or_report};
+use testbed::{Namespace, ROUTER, Running, Testbed, UPLINK, wait_or_report};
 
 impl Testbed {
     fn log(&self, who: &str) -> String {
@@ -63,7 +63,9 @@ fn filtered_protocols_are_reported_by_number() {
         ));
     };
     wall("meta l4proto 135 drop");
-    let _running = [testbed.start_agent(), testbed.advertise("2001:db8:2::/64"), testbed.start_router("")];
+    // Otherwise the mobile router goes over to UDP.
+    let config = testbed.write_config("mr", &format!("{ROUTER}{UPLINK}transport = \"native\"\n"));
+    let _running = [testbed.start_agent(), testbed.advertise("2001:db8:2::/64"), testbed.router.roam6(&config)];
     testbed.await_fault("mr", "links", "mobility headers (IPv6 protocol 135)");
     wall("ip6 nexthdr 41 drop");
     wait_or_report("works again", || testbed.log("mr").contains("works again after"), || testbed.logs());
