@@ -42,6 +42,7 @@ impl Filtered {
         let script = "sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 && \
              ip link add br0 type bridge mcast_snooping 0 && for port in w0 w1; do ip link set $port master br0 up; done && \
              ip link set br0 up && ip address add 2001:db8:2::bad/64 dev br0 nodad && \
+             ip route add 2001:db8:1::/64 via 2001:db8:2::1 && \
              nft 'table bridge wall { set dropped { type inet_proto; }; chain pass { \
              type filter hook forward priority 0; meta l4proto @dropped drop; }; }'";
         wall.shell(script);
