@@ -290,12 +290,12 @@ impl UplinkTransport {
         None
     }
 
-    /// Until when probes through the tunnel have to be answered after a change. Where updates were not answered either, the
-    /// change stays.
+    /// Until when probes through the tunnel have to be answered after a change. Where updates were not answered either, or
+    /// were not at an earlier visit, the change stays until a trial is answered.
     fn proof_ends(&self, path: &PathState) -> Option<Time> {
         let cause = self.cause.filter(|_| !self.is_proven && path.is_probed && self.trial.is_none())?;
         let time = match (cause, self.udp) {
-            (Cause::Signalling, _) => return None,
+            (Cause::Signalling | Cause::Remembered, _) => return None,
             (Cause::Retry, _) => NATIVE_PROOF_TIME,
             _ => PROOF_TIME.max(path.round_trip.unwrap_or_default() * 4),
         };
