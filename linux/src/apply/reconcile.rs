@@ -23,7 +23,7 @@ impl Executor {
             Announcement::RouteRemoved(route) => self.route_key(route),
             Announcement::RuleRemoved(rule) => return self.note_rule_removed(rule),
             Announcement::ProxyRemoved(proxy) => Key::ProxyNeighbour(proxy.link, proxy.address),
-            // Whoever has changed the address since: then it no longer says that it is of roam6.
+            // Also if another program has changed the address since, and so removed the mark of roam6 from it.
             Announcement::Address(event) if event.state == AddressState::Removed => {
                 Key::Address(event.link, event.address)
             }

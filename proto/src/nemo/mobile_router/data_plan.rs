@@ -1,7 +1,7 @@
 //! Data plans: the traffic of each uplink, counted over restarts in the periods of its plan, and what happens to an uplink
 //! whose plan is used up (no RFC; the plan is the operator's, [`DataPlan`]).
 //!
-//! The interface's own counters are read, so that all of its traffic counts, whoever has sent it.
+//! The interface's own counters are read, so that all of its traffic counts, also that of other programs.
 
 use super::MobileRouter;
 use super::registration::{DesiredRegistration, Location};

@@ -210,8 +210,8 @@ impl MobileRouter {
         let prefix_length = if alone { 128 } else { formed.prefix_length() };
         let (address, table) = (formed.address.0, uplink_table(bid));
         // The tunnel leaves an uplink beyond its plan first, so that no packet on this path meets the unreachable route.
-        let carries = self.is_departing(link) || self.paths().iter().any(|path| path.local == address);
-        let way_out = if uplink.is_barred() && !carries { UNREACHABLE_TABLE } else { table };
+        let carries = || self.is_departing(link) || self.paths().iter().any(|path| path.local == address);
+        let way_out = if uplink.is_barred() && !carries() { UNREACHABLE_TABLE } else { table };
         let gateway = NextHop::Gateway { link, router: formed.router };
         let on_link =
             Some(Item::route(table, formed.prefix, DEFAULT_METRIC, NextHop::OnLink(link))).filter(|_| formed.on_link);

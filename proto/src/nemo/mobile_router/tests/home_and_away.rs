@@ -197,7 +197,7 @@ fn ipv4_uplink_is_registered_beside_the_home_link() {
     assert_eq!(first.via, Via::Link(CELL));
     assert_eq!(bid_options(&first), [home, (2, CareOfField::V4(own), false)]);
     assert!(!first.message.flags.contains(UpdateFlags::OVERWRITE), "the home link stays");
-    // Whoever answers over IPv4 or not, the home link carries packets.
+    // The home link carries packets, whether or not the home agent answers over IPv4.
     let repeated = updates(&bench.wait(8000));
     assert!((1..=5).contains(&repeated.len()) && repeated.iter().all(|update| update.ends.is_some()));
     assert_eq!(bench.paths()[0], (ip(HOME), 1));
