@@ -102,6 +102,11 @@ impl WallClock {
         Some(micros.saturating_add(now.as_micros()).saturating_sub(then.as_micros()))
     }
 
+    /// Seconds since 1970 at `now`; `None` before the first reference.
+    pub fn unix_seconds(&self, now: Time) -> Option<u64> {
+        self.unix_micros(now).map(|micros| micros / 1_000_000)
+    }
+
     /// The NTP timestamp of `now`; `None` before the first reference.
     pub fn timestamp(&self, now: Time) -> Option<Timestamp> {
         self.unix_micros(now).map(Timestamp::from_unix_micros)

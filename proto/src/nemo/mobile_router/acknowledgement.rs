@@ -388,6 +388,28 @@ pub(super) fn echoed_timestamp(message: &BindingAcknowledgement) -> Option<Times
     })
 }
 
+/// Whether the acknowledgement in `datagram` may answer the update `sent` of one path. A rejection for its sequence number
+/// has the home agent's last one, not that of the update (RFC 6275 §11.7.3).
+pub(super) fn may_answer(
+    datagram: &Datagram<'_>,
+    message: &BindingAcknowledgement,
+    wanted: &DesiredRegistration,
+    sent: &Transmission,
+) -> bool {
+    let overtaken = message.status == Status::SEQUENCE_OUT_OF_WINDOW
+        && (sent.timestamp.is_none() || echoed_timestamp(message) == sent.timestamp);
+    wanted.home_agent == datagram.source && (overtaken || message.sequence == sent.sequence)
+}
+
+/// Whether the acknowledgement accepts the care-of address with this BID (RFC 5648 §5.6.2).
+pub(super) fn accepts_bid(message: &BindingAcknowledgement, bid: Bid) -> bool {
+    let accepts = |option: &MobilityOption| match option {
+        MobilityOption::BindingIdentifier(answer) => answer.bid == bid && answer.status.is_accepted(),
+        _ => false,
+    };
+    message.status.is_accepted() && message.options.iter().any(accepts)
+}
+
 /// Whether the acknowledgement echoes the timestamp of `sent`: with status 144 only the low half, since the high half
 /// is the home agent's clock (RFC 4285 §6). Only an acceptance may lack it: rejections are authenticated also for
 /// updates of others.

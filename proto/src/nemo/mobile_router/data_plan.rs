@@ -401,7 +401,7 @@ impl Uplink {
 
 /// The time in seconds since 1970, if the clock was set.
 fn sane_unix(clock: &WallClock, now: Time) -> Option<u64> {
-    clock.unix_micros(now).map(|micros| micros / 1_000_000).filter(|unix| *unix >= EARLIEST_UNIX)
+    clock.unix_seconds(now).filter(|unix| *unix >= EARLIEST_UNIX)
 }
 
 /// The next multiple of `interval`, so that all uplinks are read at one wake-up.

@@ -7,7 +7,7 @@
 
 use super::MobileRouter;
 use super::discovery::NEXT_HOME_AGENT_DELAY;
-use super::probe::{PathChange, Probe, Prober};
+use super::probe::{Probe, Prober};
 use super::registration::DesiredRegistration;
 use super::uplink::Uplink;
 use crate::contract::report::NemoReport;
@@ -226,11 +226,9 @@ impl MobileRouter {
         let (next, interval) = (now, DEREGISTRATION_INTERVAL);
         self.failover.former = Some(FormerHomeAgent { home_agent: former, until, next, interval, sent: None });
         for index in 0..self.uplinks.len() {
-            let Some(uplink) = self.uplinks.get_mut(index).filter(|uplink| uplink.prober.is_silent()) else { continue };
-            uplink.prober.restart(now);
-            uplink.prober.take_was_silent();
-            let bid = uplink.config.bid;
-            self.report_path(bid, PathChange::Up, out);
+            if self.uplinks.get(index).is_some_and(|uplink| uplink.prober.is_silent()) {
+                self.presume_path_up(now, index, out);
+            }
         }
     }
 

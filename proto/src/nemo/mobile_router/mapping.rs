@@ -5,9 +5,8 @@
 //! update for all care-of addresses replaces it.
 
 use super::MobileRouter;
-use super::acknowledgement::{echoed_timestamp, echoes_timestamp};
+use super::acknowledgement::{accepts_bid, echoes_timestamp, may_answer};
 use super::binding_update::lifetime_of;
-use super::probe::PathChange;
 use super::probing::{LAST_PRIORITY, Standing};
 use super::registration::{CareOf, DesiredRegistration, Location, Transmission};
 use super::uplink::Uplink;
@@ -16,7 +15,7 @@ use crate::contract::report::NemoReport;
 use crate::{Outbox, Time, Transmit};
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
-use roam6_wire::mobility::{BindingAcknowledgement, MobilityOption, Status};
+use roam6_wire::mobility::{BindingAcknowledgement, Status};
 
 /// Time for an answer to the first update over an uplink; it doubles with each that is not answered.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(600);
@@ -215,13 +214,10 @@ impl MobileRouter {
         out: &mut Outbox,
     ) -> bool {
         let Some(PathUpdate { wanted, sent, .. }) = self.path_update.clone() else { return false };
-        // It has the home agent's last sequence number, not that of the update (RFC 6275 §11.7.3).
-        let overtaken = message.status == Status::SEQUENCE_OUT_OF_WINDOW
-            && (sent.timestamp.is_none() || echoed_timestamp(message) == sent.timestamp);
-        if wanted.home_agent != datagram.source || !(overtaken || message.sequence == sent.sequence) {
-            return false;
-        }
-        if self.verify(datagram, message, &wanted, protected).is_err() || !echoes_timestamp(message, &sent) {
+        if !may_answer(datagram, message, &wanted, &sent)
+            || self.verify(datagram, message, &wanted, protected).is_err()
+            || !echoes_timestamp(message, &sent)
+        {
             return false;
         }
         let (home_agent, status, sequence) = (wanted.home_agent, message.status.0, message.sequence);
@@ -231,23 +227,24 @@ impl MobileRouter {
         self.note_update_answered(wanted.first_visited());
         self.note_capabilities(message);
         let Some(care_of) = wanted.first_visited().copied() else { return true };
-        let accepts = |option: &MobilityOption| match option {
-            MobilityOption::BindingIdentifier(answer) => answer.bid == care_of.bid && answer.status.is_accepted(),
-            _ => false,
-        };
         match message.status {
-            status if status.is_accepted() && message.options.iter().any(accepts) => {
-                self.accept_path(now, message, &care_of, out);
-            }
+            _ if accepts_bid(message, care_of.bid) => self.accept_path(now, message, &care_of, out),
+            Status::MCOA_NON_MCOA_BINDING_EXISTS => self.registration.verify_binding(now),
+            // It is repeated after its timeout; the other care-of addresses stay.
+            _ => self.resynchronise(now, message),
+        }
+        true
+    }
+
+    /// Takes over the home agent's sequence number or clock, if the update of one path was rejected for its own.
+    pub(super) fn resynchronise(&mut self, now: Time, message: &BindingAcknowledgement) {
+        match message.status {
             Status::SEQUENCE_OUT_OF_WINDOW if message.sequence.is_newer_than(self.registration.sequence()) => {
                 self.registration.resume(message.sequence);
             }
             Status::MESSAGE_ID_MISMATCH => self.resynchronise_clock(now, message),
-            Status::MCOA_NON_MCOA_BINDING_EXISTS => self.registration.verify_binding(now),
-            // It is repeated after its timeout; the other care-of addresses stay.
             _ => {}
         }
-        true
     }
 
     /// The home agent has registered `care_of` beside the others.
@@ -256,11 +253,9 @@ impl MobileRouter {
         self.registration.add_care_of(*care_of);
         self.receive_nat_detection(now, message, care_of, None);
         self.keep_lingering(now, &before);
-        let silent = |uplink: &&mut Uplink| uplink.config.bid == care_of.bid && uplink.prober.is_silent();
-        if let Some(uplink) = self.uplinks.iter_mut().find(silent) {
-            uplink.prober.restart(now);
-            uplink.prober.take_was_silent();
-            self.report_path(care_of.bid, PathChange::Up, out);
+        let silent = |uplink: &Uplink| uplink.config.bid == care_of.bid && uplink.prober.is_silent();
+        if let Some(index) = self.uplinks.iter().position(silent) {
+            self.presume_path_up(now, index, out);
         }
         if let Some(binding) = self.registration.binding() {
             let care_of = binding.care_of().iter().map(|care_of| care_of.address.0).collect();

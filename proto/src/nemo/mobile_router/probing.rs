@@ -183,6 +183,18 @@ impl MobileRouter {
         }
     }
 
+    /// The path of an uplink counts as up until probes say otherwise.
+    pub(super) fn presume_path_up(&mut self, now: Time, index: usize, out: &mut Outbox) {
+        let Some(uplink) = self.uplinks.get_mut(index) else { return };
+        let was_silent = uplink.prober.is_silent();
+        uplink.prober.restart(now);
+        uplink.prober.take_was_silent();
+        let bid = uplink.config.bid;
+        if was_silent {
+            self.report_path(bid, PathChange::Up, out);
+        }
+    }
+
     /// Reports that the path of the uplink with this BID went down or came up.
     pub(super) fn report_path(&self, bid: Bid, change: PathChange, out: &mut Outbox) {
         let Some(care_of) = self.address_of_path(bid) else {

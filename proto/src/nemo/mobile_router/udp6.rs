@@ -2,7 +2,6 @@
 //! network.
 
 use super::MobileRouter;
-use super::probe::PathChange;
 use super::registration::{CareOf, DesiredRegistration, Location};
 use super::transport::{Cause, PathState, Step, UplinkTransport};
 use super::uplink::Uplink;
@@ -14,14 +13,12 @@ use crate::{DropReason, Item, Key, Outbox, Packet, Time, Transmit};
 use core::time::Duration;
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::ip6::{Datagram, protocol};
-use roam6_wire::mobility::{
-    BindingAcknowledgement, BindingIdentifier, Capabilities, MobilityOption, PathEncapsulation, Status,
-};
+use roam6_wire::mobility::{BindingAcknowledgement, Capabilities, MobilityOption, PathEncapsulation, Status};
 use roam6_wire::udp6::Encapsulated6;
 use roam6_wire::{Ipv6Endpoint, Prefix};
 use std::net::Ipv6Addr;
 
-use super::acknowledgement::{echoed_timestamp, echoes_timestamp};
+use super::acknowledgement::{accepts_bid, echoes_timestamp, may_answer};
 
 /// Maximum networks that are remembered; the oldest is removed.
 const MAX_NETWORKS: usize = 16;
@@ -184,7 +181,7 @@ impl MobileRouter {
             return;
         }
         let known = self.networks.iter().find(|record| Some(record.network) == network);
-        let unix = self.clock.unix_micros(now).map(|micros| micros / 1_000_000);
+        let unix = self.clock.unix_seconds(now);
         let remembered = known.map(|record| {
             let longest = UplinkTransport::retry_after(record.failures);
             let left = unix.filter(|_| record.native_retry_unix > 0);
@@ -217,20 +214,14 @@ impl MobileRouter {
     /// The path of an uplink is encapsulated differently from now on: it counts as up until probes say otherwise.
     fn restart_path(&mut self, now: Time, index: usize, out: &mut Outbox) {
         let Some(uplink) = self.uplinks.get_mut(index) else { return };
-        let was_silent = uplink.prober.is_silent();
         uplink.last_tunnelled_reply = None;
         uplink.ipv4.mapping = super::mapping::Mapping::default();
-        uplink.prober.restart(now);
-        uplink.prober.take_was_silent();
-        let bid = uplink.config.bid;
-        if was_silent {
-            self.report_path(bid, PathChange::Up, out);
-        }
+        self.presume_path_up(now, index, out);
     }
 
     /// Packets through the tunnel pass after a change: it is reported and remembered.
     fn note_proven(&mut self, now: Time, index: usize, cause: Cause, out: &mut Outbox) {
-        let unix = self.clock.unix_micros(now).map(|micros| micros / 1_000_000);
+        let unix = self.clock.unix_seconds(now);
         let Some(uplink) = self.uplinks.get_mut(index) else { return };
         let state = &mut uplink.transport;
         let udp = state.udp;
@@ -315,15 +306,9 @@ impl MobileRouter {
         message: &BindingAcknowledgement,
         protected: bool,
     ) -> bool {
-        let overtaken = |sent: &super::registration::Transmission| {
-            message.status == Status::SEQUENCE_OUT_OF_WINDOW
-                && (sent.timestamp.is_none() || echoed_timestamp(message) == sent.timestamp)
-        };
         let tried = self.uplinks.iter().position(|uplink| {
-            uplink.transport.trial.as_ref().is_some_and(|trial| {
-                let answers = trial.sent.sequence == message.sequence || overtaken(&trial.sent);
-                trial.wanted.home_agent == datagram.source && answers
-            })
+            let trial = uplink.transport.trial.as_ref();
+            trial.is_some_and(|trial| may_answer(datagram, message, &trial.wanted, &trial.sent))
         });
         let trial = tried.and_then(|index| self.uplinks.get(index)).and_then(|uplink| uplink.transport.trial.clone());
         let Some((trial, index)) = trial.zip(tried) else { return false };
@@ -332,28 +317,18 @@ impl MobileRouter {
             return false;
         }
         self.note_capabilities(message);
-        match message.status {
-            Status::SEQUENCE_OUT_OF_WINDOW if message.sequence.is_newer_than(self.registration.sequence()) => {
-                self.registration.resume(message.sequence);
-            }
-            Status::MESSAGE_ID_MISMATCH => self.resynchronise_clock(now, message),
-            Status::INSUFFICIENT_RESOURCES => {
-                let uplink = self.uplinks.get_mut(index);
-                uplink.into_iter().for_each(|uplink| uplink.transport.give_up_trials(now));
-                return true;
-            }
-            _ => {}
+        if message.status == Status::INSUFFICIENT_RESOURCES {
+            let uplink = self.uplinks.get_mut(index);
+            uplink.into_iter().for_each(|uplink| uplink.transport.give_up_trials(now));
+            return true;
         }
+        self.resynchronise(now, message);
         if let Some(trial) = self.uplinks.get_mut(index).and_then(|uplink| uplink.transport.trial.as_mut()) {
             trial.answered = trial.answered.or(Some(now));
         }
         let Some(care_of) = trial.wanted.first_visited().copied() else { return true };
-        let accepts = |option: &MobilityOption| {
-            matches!(option, MobilityOption::BindingIdentifier(BindingIdentifier { bid, status, .. })
-                if *bid == care_of.bid && status.is_accepted())
-        };
         let same = self.registration.binding().is_some_and(|held| held.registration.home_agent == datagram.source);
-        if message.status.is_accepted() && same && message.options.iter().any(accepts) {
+        if same && accepts_bid(message, care_of.bid) {
             let before = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
             self.registration.add_care_of(care_of);
             self.keep_lingering(now, &before);
