@@ -134,7 +134,7 @@ pub const UPLINK: &str = "
 interface = \"up0\"
 ";
 
-const INGRESS: &str = "
+pub const INGRESS: &str = "
 [[mobile_router.ingress]]
 interface = \"in0\"
 prefix = \"2001:db8:100::/64\"
