@@ -16,12 +16,14 @@ mod nesting;
 mod netlink;
 mod nft;
 mod options;
+pub mod probe;
 #[cfg(feature = "bpf")]
 mod shim;
 #[cfg(not(feature = "bpf"))]
 #[path = "shim/absent.rs"]
 mod shim;
 mod state_file;
+pub mod survey;
 mod sys;
 pub mod tuning;
 pub mod tunnel;

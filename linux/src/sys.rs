@@ -232,3 +232,12 @@ pub(crate) fn text_of(line: &str) -> Option<Range<usize>> {
     let (permissions, inode) = (fields.next()?, fields.nth(2)?);
     (permissions == "r-xp" && inode != "0").then_some(range)
 }
+
+/// Whether the kernel takes the wall clock for synchronised (adjtimex(2)).
+pub(crate) fn is_clock_synchronised() -> bool {
+    // SAFETY: all-zero octets are a valid `timex`, with which nothing is changed.
+    let mut state: libc::timex = unsafe { zeroed() };
+    // SAFETY: the kernel reads and writes one `timex`, which is what the pointer is to.
+    let read = check(unsafe { libc::adjtimex(&raw mut state) });
+    read.is_ok() && state.status & libc::STA_UNSYNC == 0
+}

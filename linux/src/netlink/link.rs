@@ -26,12 +26,14 @@ pub(crate) struct Link {
     pub(crate) traffic: (TrafficCount, TrafficCount),
     /// How often it lost its carrier.
     pub(crate) carrier_losses: u32,
-    /// Whether its packets have an Ethernet header.
-    #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
-    pub(crate) ethernet: bool,
-    family: u8,
-    flags: u32,
-    mtu: u32,
+    /// Type of its link layer (ARPHRD_*).
+    pub(crate) hardware: u16,
+    /// Index of the bridge or bond that it belongs to; 0 for none.
+    pub(crate) master: u32,
+    pub(crate) family: u8,
+    /// As in netdevice(7), IFF_*.
+    pub(crate) flags: u32,
+    pub(crate) mtu: u32,
     pub(crate) address: Option<LinkAddress>,
 }
 
@@ -42,7 +44,7 @@ impl Link {
         let mut link = Link {
             index: u32::from_ne_bytes([*i0, *i1, *i2, *i3]),
             family: *family,
-            ethernet: u16::from_ne_bytes(*hardware) == libc::ARPHRD_ETHER,
+            hardware: u16::from_ne_bytes(*hardware),
             flags: u32::from_ne_bytes([*f0, *f1, *f2, *f3]),
             ..Link::default()
         };
@@ -56,6 +58,7 @@ impl Link {
         let value = attribute.value();
         match attribute.kind() {
             libc::IFLA_IFNAME => self.name = text_of(value),
+            libc::IFLA_MASTER => self.master = u32_of(value).unwrap_or_default(),
             libc::IFLA_MTU => self.mtu = u32_of(value).unwrap_or_default(),
             libc::IFLA_ADDRESS => self.address = <[u8; 6]>::try_from(value).ok().map(LinkAddress),
             libc::IFLA_CARRIER_DOWN_COUNT => self.carrier_losses = u32_of(value).unwrap_or_default(),
@@ -63,6 +66,12 @@ impl Link {
             libc::IFLA_STATS64 => self.traffic = traffic(value).unwrap_or_default(),
             _ => {}
         }
+    }
+
+    /// Whether its packets have an Ethernet header.
+    #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
+    pub(crate) fn is_ethernet(&self) -> bool {
+        self.hardware == libc::ARPHRD_ETHER
     }
 
     /// Its event; `None` for messages about something other than the interface itself.

@@ -135,11 +135,11 @@ impl KernelRoute {
 }
 
 /// The MTU of a route that has one of its own.
-pub(super) fn mtu_of(metrics: &[RouteMetric]) -> Option<u32> {
+pub(crate) fn mtu_of(metrics: &[RouteMetric]) -> Option<u32> {
     metrics.iter().find_map(|metric| if let RouteMetric::Mtu(mtu) = metric { Some(*mtu) } else { None })
 }
 
-fn read_address(address: &RouteAddress) -> Option<IpAddr> {
+pub(crate) fn read_address(address: &RouteAddress) -> Option<IpAddr> {
     match address {
         RouteAddress::Inet(address) => Some(IpAddr::V4(*address)),
         RouteAddress::Inet6(address) => Some(IpAddr::V6(*address)),

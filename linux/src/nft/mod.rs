@@ -2,6 +2,7 @@
 //! replaced in one transaction. Messages and attributes are those of linux/netfilter/nf_tables.h.
 
 mod attribute;
+pub(crate) mod dump;
 pub(crate) mod expression;
 pub(crate) mod hooks;
 mod iptables_legacy;

@@ -78,7 +78,7 @@ pub(crate) fn remove(device: &str) -> Result<(), Error> {
 pub(crate) fn has_ethernet(interface: LinkId) -> Result<bool, Error> {
     let found = link_by_index(interface)?;
     let found = found.ok_or_else(|| Error::new(interface, "no such interface"))?;
-    Ok(found.ethernet)
+    Ok(found.is_ethernet())
 }
 
 /// The link-layer address of an interface, if it has one of six octets.
