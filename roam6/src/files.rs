@@ -1,9 +1,22 @@
 //! Files that are written completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+/// Permissions of files with keys.
+pub(crate) const SECRET: u32 = 0o600;
+
+/// Fills a buffer with random octets of the kernel.
+///
+/// # Errors
+/// The device cannot be read.
+pub(crate) fn random(octets: &mut [u8]) -> Result<(), String> {
+    const DEVICE: &str = "/dev/random";
+    let read = File::open(DEVICE).and_then(|mut file| file.read_exact(octets));
+    read.map_err(|error| format!("{DEVICE}: {error}"))
+}
 
 /// The directory of a file.
 pub(crate) fn folder_of(path: &Path) -> &Path {

@@ -8,8 +8,11 @@ mod exit;
 mod files;
 mod host_check;
 mod identity;
+mod invitation;
 mod paths;
 mod render;
+#[cfg(feature = "setup")]
+mod setup;
 
 use clap::Parser;
 use cli::args::{Command, CommandLine, MptcpCommand, RunArgs};
@@ -55,6 +58,12 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         Command::Mptcp(MptcpCommand::Status { json }) => mptcp::show(json),
         Command::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Command::Enroll(enroll) => enroll::enroll(&enroll),
+        #[cfg(feature = "setup")]
+        Command::Invite(args) => cli::invite::invite(&args),
+        #[cfg(feature = "setup")]
+        Command::Invitations(args) => cli::invite::list(&args),
+        #[cfg(feature = "setup")]
+        Command::Revoke(args) => cli::invite::revoke(&args),
         Command::Shim(command) => bindings::shim(&command),
         Command::Geo(command) => geo::run(&command),
         Command::Denm(command) => denm::run(&command),

@@ -2,9 +2,12 @@
 
 use super::denm::args::DenmCommand;
 use super::geo::args::GeoCommand;
+#[cfg(feature = "setup")]
+use super::invite::args::{InvitationsArgs, InviteArgs, RevokeArgs};
 use super::socket::SocketArgs;
 use crate::control::part::Part;
 use crate::identity::key::KeyKind;
+use crate::invitation::{MAX_NAME, is_name};
 use clap::{Args, Parser, Subcommand};
 use roam6_wire::Prefix;
 use std::ffi::OsString;
@@ -123,6 +126,29 @@ Example:
   roam6 enroll --table /etc/roam6/mobiles.toml --home-address 2001:db8:1::100 \\
                --prefix 2001:db8:100::/56 --key-file mr1.key")]
     Enroll(EnrollArgs),
+    /// Add a mobile router to the home agent's prefix table, and print its invitation
+    #[cfg(feature = "setup")]
+    #[command(after_help = "\
+The invitation is a line of text, and a QR code: address and key, home agent and prefixes. `roam6 join` makes a mobile router of
+it. Whoever has it can register as that mobile router until it is revoked: send it as you would send a password. `roam6 join`
+refuses an invitation that has expired.
+
+Examples:
+  roam6 invite van
+  roam6 invite bus --prefix 2001:db8:100:20::/60 --expires 1d
+  roam6 invite van --again")]
+    Invite(InviteArgs),
+    /// List the mobile routers of the prefix table with their invitations
+    #[cfg(feature = "setup")]
+    #[command(after_help = "Example: roam6 invitations")]
+    Invitations(InvitationsArgs),
+    /// Remove a mobile router from the home agent's prefix table: its key and its invitation end
+    #[cfg(feature = "setup")]
+    #[command(after_help = "\
+A running home agent ends its binding.
+
+Example: roam6 revoke van")]
+    Revoke(RevokeArgs),
     /// Cryptographically generated addresses (RFC 3972)
     #[command(
         subcommand,
@@ -357,6 +383,9 @@ pub(crate) struct EnrollArgs {
     /// The home agent's prefix table file; created if it does not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) table: PathBuf,
+    /// Name of the mobile router: letters, digits, `-`, `_` and `.`, 16 octets at most
+    #[arg(long, value_parser = mobile_name)]
+    pub(crate) name: Option<String>,
     /// Home address of the mobile router
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) home_address: Ipv6Addr,
@@ -375,6 +404,12 @@ pub(crate) struct EnrollArgs {
     /// Use IPsec (RFC 3776) instead of a shared key (RFC 4285): one key for each direction, with this SPI and the next
     #[arg(long)]
     pub(crate) ipsec: bool,
+}
+
+/// A name of a mobile router.
+fn mobile_name(text: &str) -> Result<String, String> {
+    let rule = || format!("write 1 to {MAX_NAME} letters, digits, `-`, `_` or `.`");
+    is_name(text).then(|| text.to_owned()).ok_or_else(rule)
 }
 
 #[cfg(test)]

@@ -3,22 +3,21 @@
 
 use super::args::EnrollArgs;
 use super::output::print;
+use super::table_file::TableFile;
 use crate::config::home_agent::PrefixTableConstraints;
 use crate::config::ipsec;
 use crate::config::key::KEY_LENGTH;
-use crate::config::prefix_table::PrefixTableBuilder;
-use crate::config::source::{Problem, Source};
 use crate::config::spi::MIN_SPI;
 use crate::exit::Failure;
 use crate::files;
 use roam6_proto::base::hex;
-use roam6_proto::contract::config::nemo::PrefixTable;
+#[cfg(feature = "setup")]
+use roam6_proto::contract::config::nemo::SharedKey;
 use roam6_proto::crypto::esp::Integrity;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::fs;
+use std::io::ErrorKind;
 use std::process::ExitCode;
-use toml::de::DeTable;
 
 /// A new key.
 struct Key {
@@ -45,6 +44,15 @@ pub(crate) fn keygen(spi: Option<u32>, ipsec: bool) -> Result<ExitCode, Failure>
     Ok(print(&Keys::generate(spi, ipsec)?.file()))
 }
 
+/// A new shared key (RFC 4285).
+///
+/// # Errors
+/// There is no source of random numbers.
+#[cfg(feature = "setup")]
+pub(crate) fn new_key() -> Result<SharedKey, String> {
+    Key::generate(None, KEY_LENGTH).map(|Key { spi, secret }| SharedKey { spi, secret })
+}
+
 /// `roam6 enroll`: adds a mobile router to a prefix table and writes its key file.
 ///
 /// # Errors
@@ -56,82 +64,41 @@ pub(crate) fn enroll(args: &EnrollArgs) -> Result<ExitCode, Failure> {
 }
 
 fn add_row(args: &EnrollArgs) -> Result<(), String> {
-    let folder = files::folder_of(&args.table);
-    // Held from reading the table to replacing it, so that concurrent runs each add their row.
-    let lock = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
-    let _lock = lock.map_err(|error| format!("{}: {error}", folder.display()))?;
-    let former = match fs::read_to_string(&args.table) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => TABLE_HEAD.to_owned(),
-        Err(error) => return Err(format!("{}: {error}", args.table.display())),
-    };
-    let table = DeTable::parse(&former).map_err(|error| format!("{}: {}", args.table.display(), error.message()))?;
-    if has_row(table.get_ref(), args) {
+    let table = TableFile::open(&args.table)?;
+    if table.has(args.home_address)? {
         let (table, address) = (args.table.display(), args.home_address);
         return Err(format!("{table} already has {address}; remove its [[mobile]] table first to give it a new key"));
     }
     let keys = Keys::generate(args.spi, args.ipsec)?;
     let row = keys.row(args);
-    check(args, &former, &row)?;
-    files::create(&args.key_file, &keys.file(), SECRET).map_err(|error| {
+    let constraints = constraints(args)?;
+    let home = || constraints.as_ref().map(PrefixTableConstraints::home_network).unwrap_or_default();
+    table.check(&row, None, home).map_err(|why| format!("{} not added: {why}", args.home_address))?;
+    files::create(&args.key_file, &keys.file(), files::SECRET).map_err(|error| {
         let hint = match error.kind() {
             ErrorKind::AlreadyExists => "; choose another --key-file, or remove it if no mobile router uses it",
             _ => "",
         };
         format!("{}: {error}{hint}", args.key_file.display())
     })?;
-    let added = files::replace(&args.table, &format!("{former}{row}"), SECRET)
-        .map_err(|error| format!("{}: {error}", args.table.display()));
     // Without a row the key file is useless.
-    added.inspect_err(|_| drop(fs::remove_file(&args.key_file)))
+    table.add(&row).inspect_err(|_| drop(fs::remove_file(&args.key_file)))
 }
 
-/// Refuses a row that the home agent would reject. The home agent's settings come from `--config`, or from a file next to the
-/// table that refers to it; without either, the row is only compared with the other rows.
-fn check(args: &EnrollArgs, former: &str, row: &str) -> Result<(), String> {
-    let constraints = match &args.config {
-        Some(config) => Some(
-            PrefixTableConstraints::read(config)
-                .ok_or_else(|| format!("{}: no valid [home_agent] table; run: roam6 check {0}", config.display()))?,
-        ),
-        None => PrefixTableConstraints::find(&args.table),
-    };
-    let home = || constraints.as_ref().map(PrefixTableConstraints::home_network).unwrap_or_default();
-    let what = |problem: &Problem| format!("{} not added: {}", args.home_address, problem.message());
-    let mut rows = PrefixTableBuilder::new(home(), &PrefixTable::default());
-    rows.read_source(&Source::of_text(&args.table, former))
-        .map_err(|problems| problems.iter().map(what).collect::<String>())?;
-    let (known, _) = rows.finish(&args.table);
-    let mut rows = PrefixTableBuilder::new(home(), &known);
-    let read = rows.read_source(&Source::of_text(&args.table, row)).map(drop);
-    let refused = read.map_or_else(|problems| problems, |()| rows.finish(&args.table).1);
-    match refused.first() {
-        Some(problem) => Err(what(problem)),
-        None => Ok(()),
-    }
-}
-
-/// Permissions of files with keys.
-const SECRET: u32 = 0o600;
-
-const TABLE_HEAD: &str =
-    "# Prefix table of this home agent: home addresses with their prefixes and keys. Keep it secret.\n";
-
-fn has_row(table: &DeTable<'_>, args: &EnrollArgs) -> bool {
-    let rows = table.get("mobile").and_then(|rows| rows.get_ref().as_array());
-    let addresses = rows
-        .into_iter()
-        .flat_map(|rows| rows.iter())
-        .filter_map(|row| row.get_ref().get("home_address")?.get_ref().as_str());
-    addresses.filter_map(|address| address.parse().ok()).any(|address: std::net::Ipv6Addr| address == args.home_address)
+/// The home agent's settings, from `--config` or a file next to the table that refers to it; without either, the row is only
+/// compared with the other rows.
+fn constraints(args: &EnrollArgs) -> Result<Option<PrefixTableConstraints>, String> {
+    let Some(config) = &args.config else { return Ok(PrefixTableConstraints::find(&args.table)) };
+    let read = PrefixTableConstraints::read(config);
+    let none = || format!("{}: no valid [home_agent] table; run: roam6 check {0}", config.display());
+    read.map(Some).ok_or_else(none)
 }
 
 impl Key {
     fn generate(spi: Option<u32>, length: usize) -> Result<Key, String> {
         let (mut secret, mut number) = (vec![0; length], [0; 4]);
-        let random = File::open("/dev/random")
-            .and_then(|mut file| file.read_exact(&mut secret).and_then(|()| file.read_exact(&mut number)));
-        random.map_err(|error| format!("/dev/random: {error}"))?;
+        files::random(&mut secret)?;
+        files::random(&mut number)?;
         Ok(Key { spi: spi.unwrap_or_else(|| u32::from_be_bytes(number).max(MIN_SPI)), secret })
     }
 
@@ -162,7 +129,8 @@ impl Keys {
     /// The home agent's row.
     fn row(&self, args: &EnrollArgs) -> String {
         let prefixes: Vec<String> = args.prefix.iter().map(|prefix| format!("\"{prefix}\"")).collect();
-        let mut row = format!("\n[[mobile]]\nhome_address = \"{}\"\n", args.home_address);
+        let name = args.name.iter().map(|name| format!("name = \"{name}\"\n")).collect::<String>();
+        let mut row = format!("\n[[mobile]]\n{name}home_address = \"{}\"\n", args.home_address);
         let _ = write!(row, "prefixes = [{}]\n{}", prefixes.join(", "), self.lines("mobile.ipsec"));
         row
     }
@@ -188,8 +156,8 @@ impl Keys {
 mod tests {
     use super::*;
     use crate::config::key;
-    use crate::config::prefix_table::HomeNetwork;
-    use roam6_proto::contract::config::nemo::Authentication;
+    use crate::config::prefix_table::{HomeNetwork, PrefixTableBuilder};
+    use roam6_proto::contract::config::nemo::{Authentication, PrefixTable};
 
     #[test]
     fn the_enrolled_row_and_key_file_agree() {
@@ -202,6 +170,7 @@ mod tests {
             config: None,
             spi: None,
             ipsec: false,
+            name: Some("van".to_owned()),
         };
         add_row(&args).unwrap();
         let second = EnrollArgs {
@@ -212,6 +181,7 @@ mod tests {
             config: None,
             spi: Some(777),
             ipsec: true,
+            name: None,
         };
         add_row(&second).unwrap();
 

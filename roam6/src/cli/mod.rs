@@ -6,6 +6,8 @@ pub(crate) mod denm;
 pub(crate) mod enroll;
 pub(crate) mod geo;
 pub(crate) mod identity;
+#[cfg(feature = "setup")]
+pub(crate) mod invite;
 #[cfg(any(test, feature = "manual"))]
 pub(crate) mod manual;
 pub(crate) mod mptcp;
@@ -15,3 +17,4 @@ pub(crate) mod output;
 mod reference;
 pub(crate) mod show;
 pub(crate) mod socket;
+pub(crate) mod table_file;

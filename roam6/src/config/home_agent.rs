@@ -43,12 +43,14 @@ pub(crate) struct Section {
     path_mtu: Option<Spanned<u32>>,
     ipv4: Option<Ipv4Table>,
     ipv4_pool: Option<PoolTable>,
+    prefix_pool: Option<PrefixPoolTable>,
     udp6: Option<Spanned<bool>>,
 }
 
 #[derive(Deserialize)]
 struct Ipv4Table {
     address: Spanned<Ipv4Addr>,
+    public_address: Option<Spanned<Ipv4Addr>>,
     keepalive: Option<Spanned<HumanDuration>>,
     force_udp: Option<bool>,
 }
@@ -63,6 +65,23 @@ impl PoolTable {
     /// Length of the prefixes taken from the pool.
     fn length(&self) -> u8 {
         self.length.as_ref().map_or(32, |length| **length)
+    }
+}
+
+#[derive(Deserialize)]
+struct PrefixPoolTable {
+    prefix: Spanned<Prefix>,
+    length: Option<Spanned<u8>>,
+}
+
+/// Length of the prefixes taken from a pool, unless it says so: 16 subnets.
+const MOBILE_NETWORK_LENGTH: u8 = 60;
+
+impl PrefixPoolTable {
+    /// Length of the prefixes taken from the pool.
+    fn length(&self) -> u8 {
+        let usual = MOBILE_NETWORK_LENGTH.max(self.prefix.length());
+        self.length.as_ref().map_or(usual, |length| **length)
     }
 }
 
@@ -145,6 +164,8 @@ pub(crate) struct PrefixTableConstraints {
     home_prefixes: Vec<Prefix>,
     ipv4: Option<Ipv4Table>,
     ipv4_pool: Option<PoolTable>,
+    #[cfg(feature = "setup")]
+    prefix_pool: Option<PrefixPoolTable>,
     prefix_table: Option<PathBuf>,
 }
 
@@ -195,6 +216,49 @@ impl PrefixTableConstraints {
     }
 }
 
+/// What an invitation is made of.
+#[cfg(feature = "setup")]
+impl PrefixTableConstraints {
+    /// Address of the home agent.
+    pub(crate) fn address(&self) -> Ipv6Addr {
+        self.address
+    }
+
+    /// The home prefix from which home addresses are taken, the first one.
+    pub(crate) fn home_prefix(&self) -> Option<Prefix> {
+        self.home_prefixes.first().copied()
+    }
+
+    /// The home prefix of a home address.
+    pub(crate) fn home_prefix_of(&self, home_address: Ipv6Addr) -> Option<Prefix> {
+        self.home_prefixes.iter().find(|prefix| prefix.contains(home_address)).copied()
+    }
+
+    /// The IPv4 address by which mobile routers reach the home agent, if they can.
+    pub(crate) fn public_ipv4(&self) -> Option<Ipv4Addr> {
+        let written = self.ipv4.as_ref()?;
+        let private = written.address.is_private() || is_shared(*written.address);
+        written.public_address.as_deref().copied().or_else(|| Some(*written.address).filter(|_| !private))
+    }
+
+    /// The pool of prefixes of mobile networks, and the length of each.
+    pub(crate) fn prefix_pool(&self) -> Option<(Prefix, u8)> {
+        self.prefix_pool.as_ref().map(|table| (*table.prefix, table.length()))
+    }
+
+    /// The file of the prefix table.
+    pub(crate) fn prefix_table(&self) -> Option<&Path> {
+        self.prefix_table.as_deref()
+    }
+}
+
+/// Whether an address is one of carrier-grade NATs (RFC 6598).
+#[cfg(feature = "setup")]
+pub(crate) fn is_shared(address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    first == 100 && second & 0xc0 == 64
+}
+
 /// Checks the table; problems are reported to `diagnostics`. `has_udp`: the data plane has UDP over IPv6.
 pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagnostics<'_>) -> HomeAgent {
     check_values(&section, diagnostics);
@@ -223,6 +287,7 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         path_mtu: diagnostics.number(&section.path_mtu, "path_mtu", MINIMUM_MTU..=65_535).unwrap_or(1500),
         ipv4: section.ipv4.map(|table| ipv4(&table, diagnostics)),
         ipv4_pool: section.ipv4_pool.and_then(|table| ipv4_pool(&table, diagnostics)),
+        prefix_pool: section.prefix_pool.and_then(|table| prefix_pool(&table, address, diagnostics)),
         home_link,
         udp6: section.udp6.map_or(has_udp, Spanned::into_inner),
     };
@@ -249,6 +314,9 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
 /// Uplinks that have IPv4 only. A NAT's mapping of UDP lives for 30 s at least with the worst of them (RFC 4787 §4.3).
 fn ipv4(table: &Ipv4Table, diagnostics: &mut Diagnostics<'_>) -> DsmipService {
     check::global_unicast4(&table.address, "[home_agent.ipv4] address", diagnostics);
+    if let Some(public) = &table.public_address {
+        check::global_unicast4(public, "[home_agent.ipv4] public_address", diagnostics);
+    }
     let keepalive = diagnostics.duration(&table.keepalive, "keepalive", KEEPALIVE).unwrap_or(DEFAULT_KEEPALIVE);
     DsmipService { address: *table.address, keepalive, force_udp: table.force_udp.unwrap_or(true) }
 }
@@ -263,6 +331,22 @@ fn ipv4_pool(table: &PoolTable, diagnostics: &mut Diagnostics<'_>) -> Option<Ipv
     };
     diagnostics.number(&table.length, "length", shortest..=32);
     Some(Ipv4Pool { prefix: Prefix::from_ipv4(address, shortest)?, length: table.length() })
+}
+
+/// Prefixes of mobile networks, which `roam6 invite` allocates.
+fn prefix_pool(table: &PrefixPoolTable, agent: Ipv6Addr, diagnostics: &mut Diagnostics<'_>) -> Option<Prefix> {
+    let prefix = *table.prefix;
+    let is_global = prefix.address().to_bits() >> 125 == 1 || prefix.address().is_unique_local();
+    if !is_global || !(16..=64).contains(&prefix.length()) {
+        let hint = "write the prefix that is routed to the home agent, as \"2001:db8:100::/56\"";
+        return diagnostics.refuse(table.prefix.span(), format!("no pool of prefixes is in {prefix}"), hint);
+    }
+    if prefix.length() == 64 && prefix.contains(agent) {
+        let what = format!("the pool {prefix} is the network of the home agent's address {agent}");
+        return diagnostics.refuse(table.prefix.span(), what, "write a prefix that is routed to the home agent");
+    }
+    diagnostics.number(&table.length, "length", prefix.length()..=64);
+    Some(prefix)
 }
 
 fn check_values(section: &Section, diagnostics: &mut Diagnostics<'_>) {

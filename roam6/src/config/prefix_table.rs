@@ -5,6 +5,8 @@ use crate::config::check;
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{AuthMethod, KeySettings};
 use crate::config::source::{Diagnostics, Problem, Problems, Source};
+use crate::invitation::{InvitationId, MAX_NAME, is_name};
+use roam6_proto::base::hex;
 use roam6_proto::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use roam6_proto::contract::item::MAX_PREFIX_LENGTHS;
 use roam6_wire::{HomeAddress, Prefix};
@@ -26,6 +28,7 @@ struct File {
 /// One mobile router, as written.
 #[derive(Deserialize)]
 pub(crate) struct Mobile {
+    name: Option<Spanned<String>>,
     home_address: Spanned<Ipv6Addr>,
     prefixes: Spanned<Vec<Prefix>>,
     auth: Option<Spanned<AuthMethod>>,
@@ -35,6 +38,14 @@ pub(crate) struct Mobile {
     ipsec: Option<Spanned<Ipsec>>,
     /// A second shared key that is accepted too, while the mobile router changes to it.
     next: Option<Spanned<NextKey>>,
+    invitation: Option<InvitationKeys>,
+}
+
+/// The invitation by which the mobile router gets its key.
+#[derive(Deserialize)]
+struct InvitationKeys {
+    id: Spanned<String>,
+    expires: Spanned<String>,
 }
 
 /// A `[mobile.next]` table.
@@ -180,6 +191,7 @@ impl<'a> PrefixTableBuilder<'a> {
             diagnostics.report(span.clone(), what, "use a second home agent");
         }
         self.check_address(&row, diagnostics);
+        check_name(&row, diagnostics);
         let written = row.prefixes.span();
         let spanned = row.prefixes.iter().map(|one| (one, written.clone()));
         check::mobile_network_prefixes(spanned, written.clone(), diagnostics);
@@ -288,6 +300,22 @@ impl Mobile {
     pub(crate) fn has_inline_key(&self) -> bool {
         let next = self.next.as_ref().is_some_and(|next| next.key.is_some());
         self.key.is_some() || self.ipsec.is_some() || next
+    }
+}
+
+/// The name of a mobile router and its invitation, which the command line reads.
+fn check_name(row: &Mobile, diagnostics: &mut Diagnostics<'_>) {
+    if let Some(name) = row.name.as_ref().filter(|name| !is_name(name)) {
+        let hint = format!("write 1 to {MAX_NAME} letters, digits, `-`, `_` or `.`");
+        diagnostics.report(name.span(), "not a name of a mobile router", &hint);
+    }
+    let Some(InvitationKeys { id, expires }) = &row.invitation else { return };
+    let hint = "make one with `roam6 invite`";
+    if hex::decode(id).is_none_or(|octets| octets.len() != InvitationId::LENGTH) {
+        diagnostics.report(id.span(), "not the identifier of an invitation", hint);
+    }
+    if humantime::parse_rfc3339(expires).is_err() {
+        diagnostics.report(expires.span(), "not a time; one is written as \"2026-11-30T15:20:00Z\"", hint);
     }
 }
 

@@ -88,6 +88,10 @@ pub struct HomeAgentConfig {
     /// assigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4_pool: Option<Ipv4Pool>,
+    /// Pool from which prefixes of mobile networks are allocated, routed to this host as a whole; `None`: only those of the
+    /// prefix table are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_pool: Option<Prefix>,
     /// Whether mobile routers are served in UDP over IPv6 too, where networks pass nothing else.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub udp6: bool,
@@ -112,6 +116,7 @@ impl Default for HomeAgentConfig {
             path_mtu: 1500,
             ipv4: None,
             ipv4_pool: None,
+            prefix_pool: None,
             udp6: false,
         }
     }

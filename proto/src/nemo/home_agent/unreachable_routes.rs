@@ -31,12 +31,12 @@ impl HomeAgent {
     }
 }
 
-/// The home prefixes of a virtual home network, the pool, and the prefixes of all rows, aggregated.
+/// The home prefixes of a virtual home network, the pools, and the prefixes of all rows, aggregated.
 fn covering_prefixes(config: &HomeAgentConfig, table: &PrefixTable) -> BTreeSet<Prefix> {
     let home = config.home_prefixes.iter().filter(|_| config.home_link.is_none());
-    let pool = config.ipv4_pool.iter().map(|pool| &pool.prefix);
+    let pools = config.ipv4_pool.iter().map(|pool| &pool.prefix).chain(&config.prefix_pool);
     let rows = table.rows.iter().flat_map(|row| row.prefixes.iter());
-    let all = home.chain(pool).chain(rows).copied().filter(|prefix| prefix.length() > 0);
+    let all = home.chain(pools).chain(rows).copied().filter(|prefix| prefix.length() > 0);
     aggregate(all.collect())
 }
 

@@ -59,6 +59,15 @@ fn adjacent_prefixes_share_one_unreachable_route() {
 }
 
 #[test]
+fn the_pool_of_prefixes_is_unreachable_as_a_whole() {
+    let prefix_pool = Some(prefix("2001:db8:200::/48"));
+    let mut bench =
+        TestBed::new(HomeAgentConfig { prefix_pool, prefix_table: PrefixTable::default().into(), ..config() });
+    bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::JournalRestored)));
+    assert_eq!(refused(&bench), [prefix("2001:db8::/64"), prefix("2001:db8:200::/48")]);
+}
+
+#[test]
 fn unroutable_prefix_is_not_granted_in_implicit_mode() {
     let row = |number: u16, prefixes: &[&str]| PrefixTableRow {
         home_address: HomeAddress(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, number)),
