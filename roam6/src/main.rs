@@ -9,8 +9,10 @@ mod files;
 mod host_check;
 mod identity;
 mod invitation;
+mod join;
 mod paths;
 mod render;
+mod service;
 #[cfg(feature = "setup")]
 mod setup;
 
@@ -59,11 +61,14 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         Command::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Command::Enroll(enroll) => enroll::enroll(&enroll),
         #[cfg(feature = "setup")]
+        Command::Setup(args) => cli::setup::setup(&args),
+        #[cfg(feature = "setup")]
         Command::Invite(args) => cli::invite::invite(&args),
         #[cfg(feature = "setup")]
         Command::Invitations(args) => cli::invite::list(&args),
         #[cfg(feature = "setup")]
         Command::Revoke(args) => cli::invite::revoke(&args),
+        Command::Join(args) => cli::join::join(&args),
         Command::Shim(command) => bindings::shim(&command),
         Command::Geo(command) => geo::run(&command),
         Command::Denm(command) => denm::run(&command),

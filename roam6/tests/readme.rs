@@ -7,14 +7,14 @@
 mod testbed;
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
-use testbed::{BINARY, Namespace, Running, wait_or_report};
+use testbed::machines::{Machine, advertise, cable};
+use testbed::{Namespace, Running, wait_or_report};
 
 const README: &str = include_str!("../../README.md");
 const SECTION: &str = "## On two real machines";
@@ -93,86 +93,22 @@ impl Instructions {
     }
 }
 
-/// A host with Debian's defaults, with `/etc/roam6`, `/run` and `/var/lib` of its own.
-struct Machine {
-    place: Namespace,
-    daemon: Option<Running>,
-    log: std::path::PathBuf,
-}
-
-impl Machine {
-    fn new(folder: &Path, name: &str) -> Option<Machine> {
-        let place = Namespace::new()?;
-        place.shell(
-            "mount -t tmpfs run /run && mkdir /run/etc /run/root && \
-             for file in passwd group nsswitch.conf hosts ld.so.cache iproute2 protocols services; do cp -a /etc/$file /run/etc/ 2>/dev/null; done; \
-             mount --bind /run/etc /etc && mount -t tmpfs lib /var/lib && mount --bind /run/root /root",
-        );
-        Some(Machine { place, daemon: None, log: folder.join(format!("{name}.log")) })
+/// Follows the README at one of its machines, as root in root's home directory.
+fn follow(machine: &mut Machine, instructions: &Instructions) {
+    for (path, text) in &instructions.files {
+        let folder = Path::new(path).parent().unwrap().display();
+        machine.write(path, text, &format!("mkdir -p {folder}"));
     }
-
-    /// Closes the firewall.
-    fn protect(&self) {
-        self.place.shell(&format!("nft '{FIREWALL}'"));
-    }
-
-    /// Follows the README, as root in root's home directory.
-    fn follow(&mut self, instructions: &Instructions) {
-        for (path, text) in &instructions.files {
-            let folder = Path::new(path).parent().unwrap().display();
-            self.write(path, text, &format!("mkdir -p {folder}"));
+    for command in &instructions.commands {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match words.as_slice() {
+            // How the program and files come to the machine is no matter of this test.
+            ["make" | "cargo" | "apt" | "apt-get" | "dpkg" | "install" | "scp" | "git", ..] => {}
+            ["roam6", "watch" | "show", ..] => {}
+            ["roam6", "run", ..] => machine.start(command),
+            ["systemctl", "enable" | "start", ..] => machine.start("roam6 run --config /etc/roam6/roam6.toml"),
+            _ => drop(machine.shell(command)),
         }
-        for command in &instructions.commands {
-            let words: Vec<&str> = command.split_whitespace().collect();
-            match words.as_slice() {
-                // How the program and files come to the machine is no matter of this test.
-                ["make" | "cargo" | "apt" | "apt-get" | "dpkg" | "install" | "scp" | "git", ..] => {}
-                ["roam6", "watch" | "show", ..] => {}
-                ["roam6", "run", ..] => self.start(command),
-                ["systemctl", "enable" | "start", ..] => self.start("roam6 run --config /etc/roam6/roam6.toml"),
-                _ => drop(self.shell(command)),
-            }
-        }
-    }
-
-    fn write(&self, path: &str, text: &str, before: &str) {
-        let script = format!("{before} && umask 077 && cat > {path}");
-        let mut child = self.place.command(&["sh", "-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        assert!(child.wait().unwrap().success(), "{script}");
-    }
-
-    /// A command line with the tested binary as `roam6`.
-    fn script(command: &str) -> String {
-        let folder = Path::new(BINARY).parent().unwrap().display();
-        format!("cd /root && PATH={folder}:$PATH && {command}")
-    }
-
-    fn shell(&self, command: &str) -> String {
-        self.place.shell(&Machine::script(command))
-    }
-
-    fn start(&mut self, command: &str) {
-        assert!(self.daemon.is_none(), "one daemon for each machine");
-        let log = fs::File::options().append(true).create(true).open(&self.log).unwrap();
-        let script = Machine::script(&format!("exec {command}"));
-        let mut started = self.place.command(&["sh", "-c", &script]);
-        self.daemon = Some(Running(started.stdout(Stdio::null()).stderr(log).spawn().unwrap()));
-    }
-
-    /// What the daemon has said, and what it shows.
-    fn story(&self) -> String {
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
-        let folder = Path::new(BINARY).parent().unwrap().display();
-        let show =
-            format!("cd /root; PATH={folder}:$PATH; roam6 show links; roam6 show bindings; ip -6 addr; ip -6 route");
-        let shown = self.place.command(&["sh", "-c", &show]).output().unwrap();
-        format!("{log}\n{}{}", String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr))
-    }
-
-    fn says(&self, command: &str, word: &str) -> bool {
-        let output = self.place.command(&["sh", "-c", &Machine::script(command)]).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).contains(word)
     }
 }
 
@@ -241,8 +177,8 @@ impl Scene {
         ];
         let scene = Scene { internet, agent, router, node, correspondent, _radvd: radvd, _folder: folder };
         scene.await_default_route();
-        scene.agent.protect();
-        scene.router.protect();
+        scene.agent.protect(FIREWALL);
+        scene.router.protect(FIREWALL);
         Some(scene)
     }
 
@@ -258,23 +194,6 @@ impl Scene {
         let routes = self.internet.shell("ip -6 neigh; ip -6 route");
         format!("home agent:\n{}\nmobile router:\n{}\ninternet:\n{routes}", self.agent.story(), self.router.story())
     }
-}
-
-fn cable(near: &Namespace, name: &str, far: &Namespace, far_name: &str) {
-    near.shell(&format!(
-        "ip link add {name} type veth peer name {far_name} netns {} && ip link set {name} up",
-        far.number()
-    ));
-    far.shell(&format!("ip link set {far_name} up"));
-}
-
-fn advertise(place: &Namespace, folder: &Path, interface: &str, prefix: &str) -> Running {
-    let file = |kind: &str| folder.join(format!("{interface}.{kind}"));
-    let text =
-        format!("interface {interface} {{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; {prefix} }};\n");
-    fs::write(file("conf"), text).unwrap();
-    let (conf, pid) = (file("conf"), file("pid"));
-    place.start(&["radvd", "-n", "-C", conf.to_str().unwrap(), "-p", pid.to_str().unwrap()])
 }
 
 /// The home agent's file with the line that docs/home-agent.md has for an on-link prefix.
@@ -316,11 +235,11 @@ fn set_up(test: &str, provider: Provider) {
     if provider == Provider::OnLink {
         with_home_link(&mut agent);
     }
-    scene.agent.follow(&agent);
+    follow(&mut scene.agent, &agent);
     // "With mr1.key brought over": wherever enroll has written it, the router has it beside its configuration.
     let key = scene.agent.shell("cat $(find /root /etc/roam6 -name 'mr1.key' | head -n1)");
     scene.router.write("/etc/roam6/mr1.key", &key, "mkdir -p /etc/roam6");
-    scene.router.follow(&router);
+    follow(&mut scene.router, &router);
     let bound = || scene.router.says("roam6 show bindings", "bound");
     wait_or_report("the mobile router is bound", bound, || scene.story());
     let ready = || {

@@ -4,6 +4,9 @@ use super::denm::args::DenmCommand;
 use super::geo::args::GeoCommand;
 #[cfg(feature = "setup")]
 use super::invite::args::{InvitationsArgs, InviteArgs, RevokeArgs};
+use super::join::args::JoinArgs;
+#[cfg(feature = "setup")]
+use super::setup::args::SetupArgs;
 use super::socket::SocketArgs;
 use crate::control::part::Part;
 use crate::identity::key::KeyKind;
@@ -126,6 +129,26 @@ Example:
   roam6 enroll --table /etc/roam6/mobiles.toml --home-address 2001:db8:1::100 \\
                --prefix 2001:db8:100::/56 --key-file mr1.key")]
     Enroll(EnrollArgs),
+    /// Make a home agent of this host: look at it, ask, write the configuration, start the service, invite a mobile router
+    #[cfg(feature = "setup")]
+    #[command(after_help = "\
+Three questions: the prefix that is routed to this host, the name of the first mobile router, and whether to go on. Flags answer
+them. Nothing is overwritten, and no firewall is opened: the rules that it needs are printed.
+
+Examples:
+  roam6 setup
+  roam6 setup --prefix 2001:db8:100::/56 --name van --yes --json")]
+    Setup(SetupArgs),
+    /// Make a mobile router of this host by an invitation, and wait for the first packet
+    #[command(after_help = "\
+Three questions: the uplinks, the interface that leads inside, and whether to go on. Flags answer them. Nothing is overwritten, and
+no setting of another program is changed: what such a program has to be told is printed. An invitation on the command line is seen
+by other users of this host; without it, it is asked for, and not shown.
+
+Examples:
+  roam6 join
+  roam6 join --file van.txt --uplink wwan0 --uplink wlan0 --inside br-lan --yes")]
+    Join(JoinArgs),
     /// Add a mobile router to the home agent's prefix table, and print its invitation
     #[cfg(feature = "setup")]
     #[command(after_help = "\

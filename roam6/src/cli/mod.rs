@@ -8,13 +8,17 @@ pub(crate) mod geo;
 pub(crate) mod identity;
 #[cfg(feature = "setup")]
 pub(crate) mod invite;
+pub(crate) mod join;
 #[cfg(any(test, feature = "manual"))]
 pub(crate) mod manual;
 pub(crate) mod mptcp;
 pub(crate) mod output;
+pub(crate) mod prompt;
 #[cfg(test)]
 #[path = "reference_tests.rs"]
 mod reference;
+#[cfg(feature = "setup")]
+pub(crate) mod setup;
 pub(crate) mod show;
 pub(crate) mod socket;
 pub(crate) mod table_file;

@@ -4,7 +4,9 @@
 
 pub mod capture;
 pub mod host;
+pub mod machines;
 pub mod nat;
+pub mod terminal;
 pub mod visited_network;
 pub mod wireguard;
 

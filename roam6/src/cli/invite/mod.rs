@@ -16,6 +16,7 @@ use crate::render::table::Table;
 use crate::setup::allocate::{next_free, next_home_address};
 use crate::setup::qr::Qr;
 use args::{InvitationOutputArgs, InvitationsArgs, InviteArgs, QrKind, RevokeArgs};
+use roam6_linux::survey::clock_state;
 use roam6_proto::base::hex;
 use roam6_wire::Prefix;
 use serde::de::IgnoredAny;
@@ -27,7 +28,7 @@ use std::net::Ipv6Addr;
 use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Before this time a clock was never set: 2025-01-01, seconds since 1970.
 const CLOCK_IS_SET: u64 = 1_735_689_600;
@@ -62,6 +63,13 @@ pub(crate) struct Issued {
     home_address: Ipv6Addr,
     prefixes: Vec<Prefix>,
     expires_unix: u32,
+}
+
+impl Issued {
+    /// The text of the invitation, in one piece.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 /// A home agent that invites: its settings, and its prefix table, locked.
@@ -136,7 +144,7 @@ pub(crate) fn issue(args: &InviteArgs) -> Result<Issued, Failure> {
     if args.prefix.len() > MAX_PREFIXES {
         return Err(Failure::Usage(format!("an invitation has {MAX_PREFIXES} prefixes at most")));
     }
-    let now = unix_time();
+    let now = clock_state().unix;
     if now < CLOCK_IS_SET {
         return Err(Failure::Other("the clock of this host is not set; set it first: invitations expire".to_owned()));
     }
@@ -224,11 +232,6 @@ fn time(unix: u32) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(unix.into())).to_string()
 }
 
-/// Seconds since 1970.
-fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
 /// Writes the QR code of an invitation to a file.
 ///
 /// # Errors
@@ -282,8 +285,8 @@ fn grouped(text: &str) -> String {
     let (begin, letters) = text.split_once(':').unwrap_or(("", text));
     let letters: Vec<char> = letters.chars().collect();
     let groups: Vec<String> = letters.chunks(5).map(|group| group.iter().collect()).collect();
-    let lines: Vec<String> = groups.chunks(10).map(|line| format!("    {}", line.join("-"))).collect();
-    format!("    {begin}:\n{}\n", lines.join("-\n"))
+    let lines: Vec<String> = groups.chunks(10).map(|line| line.join("-")).collect();
+    format!("    {begin}:{}\n", lines.join("-\n    "))
 }
 
 /// Whether the terminal has half blocks.
@@ -316,7 +319,7 @@ pub(crate) fn list(args: &InvitationsArgs) -> Result<ExitCode, Failure> {
     let bindings =
         client::view(Part::Bindings, &args.socket.path()).map(|state| state.view.bindings).unwrap_or_default();
     let bound: BTreeSet<Ipv6Addr> = bindings.iter().map(|binding| binding.home_address.0).collect();
-    let now = unix_time();
+    let now = clock_state().unix;
     let listed = agent.rows.iter().map(|(_, row)| {
         let written = row.invitation.as_ref().and_then(|one| humantime::parse_rfc3339(&one.expires).ok());
         let expires_unix = written.and_then(|time| Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs()));

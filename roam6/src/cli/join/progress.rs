@@ -1,0 +1,118 @@
+//! From the start of the daemon to the first packet through the tunnel, or the first thing that is wrong.
+
+use crate::cli::prompt::Prompt;
+use crate::config::duration::format_duration;
+use crate::control::client;
+use crate::control::part::Part;
+use crate::exit::Failure;
+use crate::invitation::Invitation;
+use crate::service::{LOOK, control_socket};
+use core::time::Duration;
+use roam6_linux::probe::{Answer, EchoRequest, echo};
+use roam6_proto::contract::view::{BindingState, BindingView, LinkRole, LinkView};
+use roam6_wire::Prefix;
+use std::thread::sleep;
+use std::time::Instant;
+
+/// How long it took.
+pub(crate) struct Joined {
+    /// Until the first registration.
+    pub(crate) bound: Duration,
+    /// Until the first reply through the tunnel.
+    pub(crate) first_packet: Duration,
+    /// The round trip of that.
+    pub(crate) round_trip: Duration,
+}
+
+/// Waits until a packet has been through the tunnel and back, for `limit` since the daemon was started at `begun`.
+///
+/// # Errors
+/// Nothing came in time: the first fault on its path.
+pub(crate) fn first_packet(
+    invitation: &Invitation,
+    inside: &[(String, Prefix)],
+    (begun, limit): (Instant, Duration),
+    prompt: Prompt,
+) -> Result<Joined, Failure> {
+    let mut bound = None;
+    loop {
+        let bindings = client::view(Part::Bindings, &control_socket())?.view.bindings;
+        let registered = bindings.iter().find(|binding| binding.state == BindingState::Bound);
+        if let (Some(binding), None) = (registered, bound) {
+            bound = Some(begun.elapsed());
+            let by = by_which_uplink(binding).map(|by| format!(" by {by}")).unwrap_or_default();
+            prompt.say(format!("bound after {}{by}", format_duration(begun.elapsed())));
+        }
+        if let Some(bound) = bound
+            && let Answer::Reply(round_trip) = probe(invitation, inside)
+        {
+            let first_packet = begun.elapsed();
+            let [after, trip] = [first_packet, round_trip].map(format_duration);
+            prompt.say(format!("first packet through the tunnel after {after}, {trip} round trip"));
+            return Ok(Joined { bound, first_packet, round_trip });
+        }
+        if begun.elapsed() > limit {
+            return Err(Failure::Other(fault(bound.is_some(), invitation, &bindings, limit)?));
+        }
+        sleep(LOOK);
+    }
+}
+
+/// The state of the uplink that is registered.
+fn by_which_uplink(binding: &BindingView) -> Option<String> {
+    let links = client::view(Part::Links, &control_socket()).ok()?.view.links;
+    let link = links.iter().find(|link| binding.care_of.is_some_and(|address| link.addresses.contains(&address)));
+    Some(match link {
+        Some(link) => format!("{} ({})", link.name, link.state),
+        None => binding.care_of?.to_canonical().to_string(),
+    })
+}
+
+/// An echo request from the home address, so by the tunnel, to the home agent.
+fn probe(invitation: &Invitation, inside: &[(String, Prefix)]) -> Answer {
+    let own = inside.first().and_then(|(_, prefix)| prefix.with_identifier(1));
+    let from = [Some(invitation.home_address), own];
+    let requests = from.into_iter().flatten();
+    let answers =
+        requests.map(|source| echo(&EchoRequest { source: Some(source), ..EchoRequest::to(invitation.home_agent) }));
+    let mut last = Answer::Silence;
+    for answer in answers {
+        if answer.is_reply() {
+            return answer;
+        }
+        last = answer;
+    }
+    last
+}
+
+/// The first thing that is wrong.
+fn fault(bound: bool, invitation: &Invitation, bindings: &[BindingView], limit: Duration) -> Result<String, Failure> {
+    let waited = format_duration(limit);
+    if bound {
+        return Ok(format!(
+            "registered, but within {waited} the home agent {} did not answer through the tunnel: do firewalls on the way \
+             let the IPv6 protocol 41 pass, or UDP port 4191, and ICMPv6 at the home agent?",
+            invitation.home_agent
+        ));
+    }
+    let links = client::view(Part::Links, &control_socket())?.view.links;
+    let said = bindings.iter().find_map(|binding| binding.last_error.clone());
+    let why = said.unwrap_or_else(|| of_uplinks(&links));
+    Ok(format!(
+        "not registered within {waited}: {why}. The service goes on trying; look at: roam6 show links, roam6 watch"
+    ))
+}
+
+/// What each uplink lacks.
+fn of_uplinks(links: &[LinkView]) -> String {
+    let uplinks = links.iter().filter(|link| link.role == LinkRole::Uplink);
+    let words = uplinks.map(|link| {
+        let why = link.last_error.iter().chain(&link.hints).cloned().collect::<Vec<_>>().join(", ");
+        if why.is_empty() {
+            format!("{}: {}", link.name, link.state)
+        } else {
+            format!("{}: {}, {why}", link.name, link.state)
+        }
+    });
+    words.collect::<Vec<_>>().join("; ")
+}
