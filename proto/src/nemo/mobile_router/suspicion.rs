@@ -20,7 +20,7 @@ const SHORT_INTERVAL: Duration = Duration::from_millis(10);
 const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 /// A path is idle this long after its last packet.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
-/// A silent path counts as not tested after this time.
+/// A path without packets counts as not tested after this time.
 const UNTESTED_AFTER: Duration = Duration::from_secs(1);
 /// The shortest time between two suspicions, doubled each time that the first was wrong, so many times at most.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -36,6 +36,8 @@ pub(super) struct Suspicion {
     /// When packets were last seen to be received, by the reading, and how many a second then, in thousandths.
     progress_at: Option<Time>,
     rate: u64,
+    /// When the first packet after a pause was sent, until one is received.
+    woken: Option<Time>,
     /// When the path was last suspected, and how often in a row wrongly.
     suspected: Option<Time>,
     was_wrong: bool,
@@ -45,8 +47,15 @@ pub(super) struct Suspicion {
 impl Suspicion {
     /// Evaluates a reading: whether the path is to be tested now. `variation`: of the round trip.
     pub(super) fn receive(&mut self, now: Time, traffic: &PathTraffic, variation: Duration) -> bool {
+        let paused = self.last_packet().is_none_or(|last| Some(last + UNTESTED_AFTER) <= traffic.last_sent);
         let before = self.last.replace(*traffic);
         self.update_rate(now, before.as_ref(), traffic);
+        if traffic.last_received >= self.woken {
+            self.woken = None;
+        }
+        if paused && traffic.last_sent > traffic.last_received {
+            self.woken = traffic.last_sent;
+        }
         if !self.was_wrong && self.suspected.is_some_and(|suspected| traffic.last_received > Some(suspected)) {
             self.was_wrong = true;
             self.wrong = (self.wrong + 1).min(MAX_DOUBLINGS);
@@ -63,16 +72,15 @@ impl Suspicion {
 
     /// When the path becomes suspicious if nothing comes; `None` if there is no reason.
     fn suspicious_from(&self, variation: Duration) -> Option<Time> {
-        // One test for each silence: after it the usual probes suffice.
-        let traffic =
-            self.last.as_ref().filter(|last| self.suspected.is_none() || self.suspected < last.last_received)?;
-        let silent_since = traffic.unanswered_since.or(traffic.last_received)?;
+        let traffic = self.last.as_ref()?;
         // What follows a pause tests the path.
-        let untested = traffic.last_received.is_none_or(|received| received + UNTESTED_AFTER <= silent_since);
-        let from = match traffic.unanswered_since {
-            Some(since) if untested => since,
-            _ => silent_since + self.patience(variation)?,
+        let (silent_since, patience) = match self.woken {
+            Some(woken) => (woken, Some(Duration::ZERO)),
+            None => (traffic.unanswered_since.or(traffic.last_received)?, self.patience(variation)),
         };
+        // One test for each silence: after it the usual probes suffice.
+        let is_tested = self.suspected.is_some_and(|suspected| suspected >= silent_since);
+        let from = silent_since + patience.filter(|_| !is_tested)?;
         let pause = PAUSE * 2_u32.saturating_pow(self.wrong);
         Some(self.suspected.map_or(from, |suspected| from.max(suspected + pause)))
     }

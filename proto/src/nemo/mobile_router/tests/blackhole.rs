@@ -153,6 +153,21 @@ fn first_packet_after_a_pause_tests_the_path() {
     assert!((80..=110).contains(&after), "{after} ms");
 }
 
+/// Also if nothing has come by it since it failed last.
+#[test]
+fn path_that_fails_again_is_tested_again() {
+    let mut bench = both(config());
+    bench.pass(20_000, Traffic { from: NEVER, spacing: 10, cut: NEVER, end: NEVER });
+    let first = Traffic { from: 20_000, spacing: 10, cut: 19_999, end: 20_500 };
+    bench.feed(Input::PathTraffic(first.at(20_000, 1)));
+    bench.leaves(first);
+    bench.probe(90_000, &[1, 2]);
+    assert_ne!(bench.paths()[0].0, ip(ON_CELL), "used again");
+    let again = PathTraffic { last_sent: Some(at(90_000)), ..first.at(90_000, 1) };
+    let outputs = bench.feed(Input::PathTraffic(again));
+    assert!(count(&outputs, 1) >= 1, "tested at once");
+}
+
 #[test]
 fn path_without_a_substitute_is_not_left() {
     let mut bench = both(config());
