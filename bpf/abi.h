@@ -151,12 +151,13 @@ struct xdp_iface {
 	__u8 can_transmit, zero;  /* can_transmit: not 0 if frames redirected from other interfaces can be sent by it */
 };
 
-/* The traffic of a path without probes. Times are nanoseconds of the coarse monotonic clock; 0 is never. */
+/* The traffic of a path without probes. Times are nanoseconds of the coarse monotonic clock; 0 is never. A tick (jiffies) is
+ * that of the last packet at this processor. */
 struct path_stamp {
-	__u64 sent, received;  /* the last packet */
+	__u64 sent, received;  /* the last packet, to within a tick */
 	__u64 unanswered;      /* the first sent after the last received */
 };
-struct path_count { __u64 packets_out, octets_out, packets_in, octets_in; };
+struct path_count { __u64 packets_out, octets_out, packets_in, octets_in, tick_out, tick_in; };
 
 /* In the order of COUNTERS in linux/src/bpf/abi.rs, which has the names of the metrics. */
 enum counter {

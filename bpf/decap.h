@@ -66,7 +66,7 @@ static __always_inline int decap_cached(packet *p, struct settings *set)
 		count(COUNT_DROPPED_ECN);
 		return ACT_DROP;
 	}
-	note_inner(p, hop->outer_stat, ETH_HLEN + IP6);
+	note_inner(p, hop->outer_stat, ETH_HLEN + IP6, inner);
 	return decap_and_redirect(p, set, IP6, inner, hop);
 }
 

@@ -40,7 +40,7 @@ static __always_inline int remove_and_redirect(packet *p, const struct settings 
 
 	if (!hop && !HAS_SKB)
 		return ACT_PASS;
-	note_inner(p, stat, l2 + room);
+	note_inner(p, stat, l2 + room, inner);
 	if (hop && hop->link != set->device && inner)
 		inner->hop_limit--;
 	if (outer->is_ip4 ? remove_outer4_of_ip6(p, room) : remove_outer(p, room))
@@ -123,7 +123,7 @@ static __noinline int decap_ip4_of_outer(packet *p, __u32 l2, struct settings *s
 	default:
 		return NOT_HANDLED;
 	}
-	note_inner(p, scratch->stat, l2 + room);
+	note_received(p, scratch->stat, packet_length(p) - l2 - room);
 	if (outer->is_ip4 ? remove_outer(p, room) : remove_outer_of_ip4(p, room))
 		return drop_decap(COUNT_DROPPED_ROOM);
 	count(COUNT_DECAP);

@@ -54,7 +54,7 @@ static __noinline int decap_received(packet *p, __u32 l2, struct settings *set)
 		return handled;
 	switch (parse_all_outer(p, l2, &parsed)) {
 	case OURS:
-		note_inner(p, scratch->stat, l2 + parsed.length);
+		note_inner(p, scratch->stat, l2 + parsed.length, ip6_header(p, l2 + parsed.length, 0));
 		return parsed.is_ip4 ? decap4(p, l2, set, &parsed) : decap(p, l2, set, &parsed, scratch->stat);
 	case DROP:
 		return TC_ACT_SHOT;

@@ -62,7 +62,7 @@ SEC("xdp") int front(packet *p)
 	ip = ip6_header(p, ETH_HLEN, 0);
 	if (!ip || (type != bpf_htons(ETH_P_IPV6) && type != bpf_htons(ETH_P_IP)))
 		return XDP_PASS;
-	if (type == bpf_htons(ETH_P_IP) || tunnel_ports(p, ETH_HLEN))
+	if (type == bpf_htons(ETH_P_IP) || (ip->nexthdr == UDP && tunnel_ports(p, ETH_HLEN)))
 		return decap_ip4_or_udp(p, set, type);
 	if (ip->nexthdr != ENCAPSULATED_IP6)
 		return encap(p, set);

@@ -11,7 +11,7 @@ use std::net::Ipv6Addr;
 
 /// The version of the layouts below. Maps of another version are never read: they are pinned in a directory of another
 /// name.
-pub(crate) const LAYOUT: u32 = 16;
+pub(crate) const LAYOUT: u32 = 17;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -86,7 +86,7 @@ pub(crate) type RulesValue = [u8; RULES * 84];
 pub(crate) type EndpointKey = [u8; 16];
 pub(crate) type XdpInterfaceValue = [u8; 12];
 pub(crate) type PathStamp = [u8; 24];
-pub(crate) type PathCount = [u8; 32];
+pub(crate) type PathCount = [u8; 48];
 
 /// A side of a tunnel, as the programs number it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
