@@ -26,13 +26,14 @@ struct Counted {
 }
 
 impl PathCounters {
-    /// Counts a packet sent; whether the engine is to be notified.
+    /// Counts a packet sent; whether the engine is to be notified: of the first of all, and where it was requested.
     pub fn count_sent(&mut self, path: PathKey, now: Time, octets: usize) -> bool {
+        let is_first = self.paths.get(&path).is_none_or(|counted| counted.last_sent.is_none());
         let counted = self.paths.entry(path).or_default();
         add(&mut counted.tx, octets);
         counted.last_sent = Some(now);
         counted.unanswered_since.get_or_insert(now);
-        self.wanted.remove(&path)
+        self.wanted.remove(&path) | is_first
     }
 
     /// Counts a packet received.

@@ -37,7 +37,8 @@ impl PathStats {
         })
     }
 
-    /// Numbers the paths of a tunnel; those that it has not any more become free.
+    /// Numbers the paths of a tunnel; those that it has not any more become free. The first packet sent by a new path is
+    /// notified.
     pub(super) fn number(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         let counted = !tunnel.local_prefixes.contains(&Prefix::ALL);
         let has = |bid: Bid| counted && tunnel.paths.iter().any(|path| path.bid == bid && !path.direct);
@@ -50,6 +51,8 @@ impl PathStats {
             }
             if let Some(number) = (1..PATH_STATS).find(free) {
                 self.stamps.set(number.into(), PathStamp::default(), 0).context("map path_stamps")?;
+                // Until the daemon reads, the path counts as idle.
+                self.wanted.set(number.into(), 1, 0).context("map path_wanted")?;
                 self.numbers.insert(key, number);
             }
         }
