@@ -132,7 +132,7 @@ impl Suspicion {
 
 /// Probes of a path under suspicion.
 const ALARM_PROBES: u32 = 3;
-const ALARM_SPACING: Duration = Duration::from_millis(15);
+const ALARM_SPACING: Duration = Duration::from_millis(10);
 
 /// A path under suspicion is tested.
 #[derive(Debug, Clone, Copy)]
@@ -144,9 +144,9 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    /// Begins; `timeout`: of the first probe.
+    /// Begins; `timeout`: of the first probe, the others confirm it.
     pub(super) fn raise(now: Time, timeout: Duration) -> Alarm {
-        Alarm { since: now, sent: 0, next: now, verdict: now + timeout + ALARM_SPACING }
+        Alarm { since: now, sent: 0, next: now, verdict: now + timeout }
     }
 
     /// Whether a probe is to be sent now.
