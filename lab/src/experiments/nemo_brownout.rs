@@ -50,7 +50,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     let times = if run.quick { 2 } else { 15 };
     let flapping = Duration::from_secs(if run.quick { 45 } else { 600 });
     run.set_steps(times * FAULTS.len() + 1);
-    let (network, vehicle) = two_uplinks(DELAY)?;
+    let (network, vehicle) = two_uplinks(DELAY, LinkSpec::default())?;
     let ends = || [vehicle.node(), network.correspondent()];
     let mut train = Train::start(ends(), 9100, RATE)?;
     let transfer = Transfer::start(ends(), TransferLoad::steady(Protocol::Tcp, 9300, TRANSFER_RATE))?;
@@ -64,7 +64,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
             let (millis, lost) = brown_out(&network, &vehicle, &train, fault)?;
             run.require(lost <= 2, || format!("{name}: {lost} packets lost in the second after the move"));
             left.push(millis);
-            start_afresh(&network, &vehicle)?;
+            start_afresh(&network, &vehicle, LinkSpec::default())?;
         }
         run.rows.push(json!({ "fault": name, "left_ms": distribution(left.iter().copied()) }));
         all.extend(left);

@@ -8,12 +8,15 @@ use roam6_sim::LinkSpec;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// A vehicle with both uplinks registered, the first in the first access network; `delay` is the one-way delay to the home
-/// agent.
-pub(crate) fn two_uplinks(delay: Duration) -> Result<(NemoNetwork, Vehicle)> {
-    let network = NemoNetwork::build(delay, 1, "")?;
+/// A vehicle with both uplinks registered, the first in the first access network; `home` is the one-way delay between the
+/// backbone and the home agent, `access` between an access network and the backbone.
+pub(crate) fn two_uplinks(home: Duration, access: LinkSpec) -> Result<(NemoNetwork, Vehicle)> {
+    let network = NemoNetwork::build(home, 1, "")?;
     let vehicle = network.vehicle(0, &["up0", "up1"])?;
     let [fn1, fn2] = &network.visited;
+    for visited in [fn1, fn2] {
+        network.emulator.shape(visited.cable, access);
+    }
     plug(&network, &vehicle, 0, fn1.link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
     let at = plug(&network, &vehicle, 1, fn2.link)?;
@@ -26,11 +29,11 @@ fn plug(network: &NemoNetwork, vehicle: &Vehicle, uplink: usize, to: Segment) ->
     network.emulator.plug(vehicle.uplink(uplink)?, to)
 }
 
-/// Ends a fault of the first cable and waits until both uplinks are registered. A path that was left is used again only after
-/// a while; a new attachment is used at once.
-pub(crate) fn start_afresh(network: &NemoNetwork, vehicle: &Vehicle) -> Result<()> {
+/// Ends a fault of the first cable, which is as `access` again, and waits until both uplinks are registered. A path that was
+/// left is used again only after a while; a new attachment is used at once.
+pub(crate) fn start_afresh(network: &NemoNetwork, vehicle: &Vehicle, access: LinkSpec) -> Result<()> {
     let fn1 = &network.visited[0];
-    network.emulator.shape(fn1.cable, LinkSpec::default());
+    network.emulator.shape(fn1.cable, access);
     network.emulator.unplug(vehicle.uplink(0)?)?;
     sleep(OBSERVATION_TIME);
     let at = plug(network, vehicle, 0, fn1.link)?;
