@@ -67,6 +67,11 @@ impl Chain {
         &self.running.daemons
     }
 
+    /// The same, to be stopped and started.
+    pub(crate) fn daemons_mut(&mut self) -> &mut [Daemon] {
+        &mut self.running.daemons
+    }
+
     /// The number of bindings of the home agent.
     pub(super) fn binding_count(&self) -> Result<usize> {
         let agent = self.running.daemons.first().context("no daemon")?;
