@@ -23,6 +23,8 @@ const WORD: usize = 4;
 const CHECKSUM_AT: usize = 10;
 /// More fragments, and the offset of this one.
 const FRAGMENT_MASK: u16 = 0x3fff;
+/// Flag: routers do not fragment it.
+const DONT_FRAGMENT: u16 = 0x4000;
 
 /// An endpoint of a tunnel over IPv4.
 ///
@@ -127,13 +129,22 @@ impl<'a> Encapsulated<'a> {
     /// Emits the IPv4 packet with its checksums; a payload beyond the length field is truncated. Routers may fragment
     /// it, so that no IPv6 packet is lost for a smaller MTU (RFC 4213 §3.2).
     pub fn emit(&self) -> Vec<u8> {
+        self.emit_with(0)
+    }
+
+    /// The same as a packet that routers drop if it is longer than the MTU of a link (RFC 791 §2.3): a probe.
+    pub fn emit_unfragmentable(&self) -> Vec<u8> {
+        self.emit_with(DONT_FRAGMENT)
+    }
+
+    fn emit_with(&self, flags: u16) -> Vec<u8> {
         let udp = self.source.port != 0;
         let overhead = HEADER_LENGTH + if udp { udp::HEADER_LENGTH } else { 0 };
         let inner = self.inner.get(..usize::from(u16::MAX) - overhead).unwrap_or(self.inner);
         let length = u16::try_from(inner.len() + overhead).unwrap_or(u16::MAX);
         let protocol = if udp { ip6::protocol::UDP } else { ip6::protocol::IPV6 };
         let mut header = Writer::new();
-        header.u8(VERSION << 4 | (HEADER_LENGTH / WORD) as u8).u8(self.tos).u16(length).u32(0);
+        header.u8(VERSION << 4 | (HEADER_LENGTH / WORD) as u8).u8(self.tos).u16(length).u16(0).u16(flags);
         header.u8(DEFAULT_TTL).u8(protocol).u16(0).address4(self.source.address).address4(self.destination.address);
         let mut packet = header.finish_with_checksum(CHECKSUM_AT, internet_checksum);
         if udp {
@@ -208,6 +219,9 @@ mod tests {
             assert_eq!(Encapsulated::parse(&bytes), Ok(one));
             let padded = [&bytes[..], &[0; 9]].concat();
             assert_eq!(Encapsulated::parse(&padded), Ok(one));
+            let unfragmentable = one.emit_unfragmentable();
+            assert_eq!((bytes[6], unfragmentable[6], &bytes[12..]), (0, 0x40, &unfragmentable[12..]));
+            assert_eq!(Encapsulated::parse(&unfragmentable), Ok(one));
             let covered = if one.source.port == 0 { HEADER_LENGTH } else { bytes.len() };
             for at in 0..covered {
                 let mut wrong = bytes.clone();

@@ -225,8 +225,7 @@ impl MobileRouter {
     /// The path MTU of a care-of address, if it was found by probes: the home agent uses the same path and receives no
     /// Packet Too Big either.
     fn path_mtu_option(&self, care_of: &CareOf) -> Option<MobilityOption> {
-        let mtu =
-            self.uplink_of(care_of).filter(|_| !care_of.on_home_link && !care_of.is_observed())?.mtu_search.mtu()?;
+        let mtu = self.uplink_of(care_of).filter(|_| !care_of.on_home_link)?.mtu_search.mtu()?;
         Some(MobilityOption::PathMtu { bid: care_of.bid, mtu: u16::try_from(mtu).ok()? })
     }
 }

@@ -1,6 +1,6 @@
 //! Dispatch of received packets; unexpected ones are counted (RFC 4861 §6.1 and §7.1, RFC 6275 §9.2, RFC 3776 §4).
 
-use super::path_mtu::packet_size;
+use super::path_mtu::probe_size;
 use super::probe::PathChange;
 use super::registration::CareOf;
 use super::uplink::Uplink;
@@ -232,7 +232,9 @@ impl MobileRouter {
         let padding = echo.data.strip_prefix(self.probe_cookie.to_be_bytes().as_slice());
         let Some(padding) = padding.filter(|_| self.home_agents.in_use() == Some(datagram.source)) else { return };
         if !padding.is_empty() {
-            return self.receive_mtu_probe_reply(self.now, echo.identifier, packet_size(&echo.data), out);
+            let in_tunnel = datagram.destination == self.config.home_address.0;
+            let Some(size) = probe_size(&echo.data, padding, in_tunnel) else { return };
+            return self.receive_mtu_probe_reply(self.now, echo.identifier, size, out);
         }
         let now = self.now;
         let mut probed = self.uplinks.iter_mut().find(|uplink| uplink.config.bid.0 == echo.identifier);

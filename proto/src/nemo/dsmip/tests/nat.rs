@@ -1,6 +1,6 @@
 //! NAT detection, keepalives, rebinding, and what data is carried by (RFC 5555 §4.1-4.3).
 
-use super::pair::{AGENT_IPV4, BEHIND_NAT, NAT_ADDRESS, Nat, Pair, agent_config, home, router_config};
+use super::pair::{AGENT_IPV4, BEHIND_NAT, NAT_ADDRESS, Nat, Pair, UPLINK, agent_config, home, router_config};
 use crate::contract::config::nemo::{DsmipService, LoadSharing, MobileRouterConfig};
 use crate::contract::report::{NemoReport, Report};
 use core::time::Duration;
@@ -35,6 +35,22 @@ fn binding_behind_nat_uses_the_observed_source() {
             (home(), Some(NAT_ADDRESS.to_ipv6_mapped()), Some(40_001))
         );
     }
+}
+
+/// RFC 8899, by probes that routers do not fragment; the home agent's packets take the same path.
+#[test]
+fn narrow_path_is_found_over_ipv4_and_reported() {
+    let mut pair = Pair::new(router_config(), agent_config());
+    pair.mtus.insert(UPLINK, 1400);
+    pair.link(true);
+    pair.address4(BEHIND_NAT, true);
+    let mtus = |pair: &Pair| pair.active_paths().map(|path| path.unwrap().mtu);
+    pair.advance(Duration::from_secs(20));
+    assert_eq!(mtus(&pair), [1372; 2], "28 octets of headers");
+    assert!(pair.is_connected());
+    pair.mtus.clear();
+    pair.advance(Duration::from_secs(700));
+    assert_eq!(mtus(&pair), [1472; 2], "a larger one is tried after ten minutes");
 }
 
 #[test]

@@ -163,6 +163,8 @@ pub(super) struct Pair {
     pub black_holes: BTreeSet<LinkId>,
     /// Uplinks whose delay is not [`DELAY`].
     pub delays: BTreeMap<LinkId, Duration>,
+    /// The longest packet, octets, that the network of an uplink lets out, if it may not fragment it.
+    pub mtus: BTreeMap<LinkId, usize>,
     /// Protocols right behind IPv6 headers and options that an uplink's network drops.
     pub filters: BTreeMap<LinkId, Vec<u8>>,
     /// The address outside of an uplink's IPv6 addresses in UDP; the port is changed too.
@@ -194,6 +196,7 @@ impl Pair {
             others: BTreeMap::new(),
             black_holes: BTreeSet::new(),
             delays: BTreeMap::new(),
+            mtus: BTreeMap::new(),
             filters: BTreeMap::new(),
             nat66: BTreeMap::new(),
             inside66: BTreeMap::new(),
@@ -276,6 +279,7 @@ impl Pair {
         self.sent.push((self.now, transmit.clone()));
         let carried = transmit.bytes[0] >> 4 == 4;
         let passing = match (side, carried, transmit.via) {
+            (PairEnd::Router, _, Via::Link(link)) if self.is_too_big(link, &transmit.bytes) => None,
             (PairEnd::Router, true, Via::Link(link)) => {
                 self.nat_outbound(link, &transmit.bytes).map(|bytes| (link, bytes))
             }
@@ -303,6 +307,11 @@ impl Pair {
         self.serial += 1;
         let delay = self.delays.get(&way).copied().unwrap_or(DELAY);
         self.in_flight.insert((self.now + delay / 2, self.serial), (to, Packet { link, sender: None, bytes }));
+    }
+
+    fn is_too_big(&self, link: LinkId, bytes: &[u8]) -> bool {
+        let may_fragment = bytes[0] >> 4 == 4 && bytes[6] & 0x40 == 0;
+        !may_fragment && self.mtus.get(&link).is_some_and(|mtu| bytes.len() > *mtu)
     }
 
     fn filters_out(&self, link: LinkId, bytes: &[u8]) -> bool {

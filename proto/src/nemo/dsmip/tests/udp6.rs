@@ -98,6 +98,16 @@ fn nothing_changes_where_native_encapsulation_passes() {
 }
 
 #[test]
+fn narrow_path_is_found_in_udp() {
+    let mut pair = build(Transport::Udp, &UDP_ONLY);
+    pair.mtus.insert(UPLINK, 1400);
+    attach(&mut pair);
+    pair.advance(Duration::from_secs(20));
+    assert_eq!(pair.active_paths().map(|path| path.unwrap().mtu), [1352; 2], "48 octets of headers");
+    assert!(pair.is_connected());
+}
+
+#[test]
 fn filtered_networks_are_used_in_udp_within_two_seconds() {
     for (dropped, why) in [
         (&UDP_ONLY[..], "signalling is filtered"),
