@@ -68,8 +68,9 @@ impl UdpEncap {
         for socket in &sockets {
             setsockopt(socket, sockopt::Ipv4PacketInfo, &true).context(what)?;
             setsockopt(socket, sockopt::IpRecvTos, &true).context(what)?;
-            // Routers may fragment: any IPv6 packet of the minimum MTU arrives (RFC 4213 §3.2).
-            let fragment: crate::sys::Flag = libc::IP_PMTUDISC_DONT;
+            // Routers may fragment: any IPv6 packet of the minimum MTU arrives (RFC 4213 §3.2). The kernel does not obey ICMP
+            // errors about these packets, which anybody can forge.
+            let fragment: crate::sys::Flag = libc::IP_PMTUDISC_OMIT;
             crate::sys::set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &fragment).context(what)?;
         }
         Ok(UdpEncap { sockets, signalling })

@@ -2,12 +2,21 @@
 //! decapsulate, the daemon fragments and reads what the kernel has reassembled.
 
 use crate::ipv4::{self, MNN4, bulk, connect};
-use crate::testbed::{CN, HOME, MNN, MNP, Testbed, TunnelEnd, arrives, at_home_agent, turned};
+use crate::netns_host::Host;
+use crate::testbed::{CN, HA, HOME, MNN, MNP, Testbed, TunnelEnd, arrives, at_home_agent, turned};
 use crate::testbed_or_skip;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto, setsockopt, socket, sockopt,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
 use roam6_proto::contract::item::{Tunnel, TunnelId};
 use roam6_wire::Ipv4Endpoint;
-use roam6_wire::ip4::DSMIP_PORT;
-use std::net::Ipv4Addr;
+use roam6_wire::checksum::internet_checksum;
+use roam6_wire::icmp6::{Echo, Message};
+use roam6_wire::ip4::{DSMIP_PORT, Encapsulated};
+use roam6_wire::ip6::{self, Header, protocol};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 const AGENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -143,6 +152,66 @@ fn packets_that_need_fragments_pass_by_the_daemon() {
     testbed.mr.act(|tunnels| tunnels.invalidate_next_hops()).unwrap();
     assert!(arrives(&mnn, &cn, 1232), "the minimum MTU of IPv6");
     assert!(testbed.mr.count("carried") >= 1);
+}
+
+/// A raw socket of a host, on which waiting for a packet ends at last.
+fn raw(host: &Host, family: AddressFamily, protocol: SockProtocol) -> OwnedFd {
+    let socket = host.enter(|| socket(family, SockType::Raw, SockFlag::empty(), protocol)).unwrap();
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::milliseconds(10_000)).unwrap();
+    socket
+}
+
+fn send_raw(socket: &OwnedFd, bytes: &[u8], to: Ipv4Addr) {
+    let to = SockaddrIn::from(SocketAddrV4::new(to, 0));
+    sendto(socket.as_raw_fd(), bytes, &to, MsgFlags::empty()).unwrap();
+}
+
+/// A probe of the path MTU (RFC 8899): the kernel behind the tunnel removes what follows the inner packet.
+#[test]
+fn padded_echo_request_has_a_short_reply() {
+    let mut testbed = testbed_or_skip!("padded_echo_request_has_a_short_reply");
+    dress(&mut testbed);
+    let (from, to) = (MNN.parse().unwrap(), HA.parse().unwrap());
+    let replies = raw(&testbed.mnn, AddressFamily::Inet6, SockProtocol::IcmpV6);
+    let sender = raw(&testbed.mr.host, AddressFamily::Inet, SockProtocol::Raw);
+    for port in [UDP, IPV4] {
+        bind(&mut testbed, port, None);
+        let echo = Echo { identifier: 77, sequence: port, data: vec![5; 10] };
+        let request = Message::EchoRequest(echo.clone()).emit(from, to);
+        let mut inner = ip6::emit(&Header::new(from, to), protocol::ICMPV6, &request);
+        inner.resize(1500 - 20 - if port == 0 { 0 } else { 8 }, 0);
+        let end = |address| Ipv4Endpoint { address, port };
+        let probe = Encapsulated { source: end(ROUTER), destination: end(AGENT), tos: 0, inner: &inner };
+        send_raw(&sender, &probe.emit_unfragmentable(), AGENT);
+        let mut reply = [0; 2048];
+        loop {
+            let length = recv(replies.as_raw_fd(), &mut reply, MsgFlags::empty()).expect("a reply");
+            // Other ICMPv6 messages are neighbour discovery.
+            if reply[0] == 129 && reply[6..8] == port.to_be_bytes() {
+                assert_eq!((length, &reply[8..18]), (18, &echo.data[..]), "port {port}");
+                break;
+            }
+        }
+    }
+}
+
+/// "Fragmentation needed" that a stranger sends, who guesses the quoted ports.
+#[test]
+fn forged_icmp_error_does_not_narrow_the_path() {
+    let mut testbed = testbed_or_skip!("forged_icmp_error_does_not_narrow_the_path");
+    dress(&mut testbed);
+    let stranger = raw(&testbed.core, AddressFamily::Inet, SockProtocol::Icmp);
+    for port in [UDP, IPV4] {
+        let end = |address| Ipv4Endpoint { address, port };
+        let quoted = Encapsulated { source: end(AGENT), destination: end(ROUTER), tos: 0, inner: &[0x60; 100] };
+        let mut error = [&[3, 4, 0, 0, 0, 0, 2, 88][..], &quoted.emit_unfragmentable()[..28]].concat();
+        let sum = internet_checksum(&error);
+        error[2..4].copy_from_slice(&sum.to_be_bytes());
+        send_raw(&stranger, &error, AGENT);
+        assert_eq!(testbed.core.run(&format!("ping -c 1 -W 5 {AGENT}")).matches("1 received").count(), 1);
+        let route = testbed.ha.host.run(&format!("ip route get {ROUTER}"));
+        assert!(!route.contains("mtu"), "{route}");
+    }
 }
 
 #[test]
