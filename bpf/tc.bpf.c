@@ -39,19 +39,14 @@ static __always_inline int decap(packet *p, __u32 l2, struct settings *set, stru
 	return bpf_redirect(set->device, BPF_F_INGRESS);
 }
 
-/* A packet whose outermost header is that of a tunnel. One that may have a header of this host further inside is left to the
- * kernel. */
-static __noinline int decap_received(packet *p, __u32 l2, struct settings *set)
+/* A packet without a cached decision. */
+static __always_inline int decap_uncached(packet *p, __u32 l2, struct settings *set)
 {
 	struct scratch *scratch = get_scratch();
 	struct parsed_outer parsed = {};
-	int handled;
 
-	if (!scratch || pull(p, TUNNELLED_HEADERS))
+	if (!scratch)
 		return TC_ACT_OK;
-	handled = l2 ? decap_cached(p, set) : 0;
-	if (handled)
-		return handled;
 	switch (parse_all_outer(p, l2, &parsed)) {
 	case OURS:
 		note_inner(p, scratch->stat, l2 + parsed.length, ip6_header(p, l2 + parsed.length, 0));
@@ -61,6 +56,18 @@ static __noinline int decap_received(packet *p, __u32 l2, struct settings *set)
 	default:
 		return may_have_own_outer(p, l2) ? TC_ACT_OK : NOT_HANDLED;
 	}
+}
+
+/* A packet whose outermost header is that of a tunnel. One that may have a header of this host further inside is left to the
+ * kernel. */
+static __noinline int decap_received(packet *p, __u32 l2, struct settings *set)
+{
+	int handled;
+
+	if (pull(p, TUNNELLED_HEADERS))
+		return TC_ACT_OK;
+	handled = l2 ? decap_cached(p, set) : 0;
+	return handled ? handled : decap_uncached(p, l2, set);
 }
 
 /* Where a firewall filters forwarded packets nothing is redirected: a tunnelled packet loses its outer header and is
