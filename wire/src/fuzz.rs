@@ -3,7 +3,7 @@
 
 use crate::ip6::{self, Datagram, Header};
 use crate::malformed::Why;
-use crate::{checksum, dhcp6, geo, icmp6, ip4, mnpp, mobility, shim6, udp, udp6};
+use crate::{checksum, dhcp6, geo, icmp4, icmp6, ip4, mnpp, mobility, shim6, udp, udp6};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -44,11 +44,28 @@ pub fn ip4(data: &[u8]) {
     if data.get(9) == Some(&ip6::protocol::UDP) {
         bytes.iter_mut().skip(words * 4 + udp::CHECKSUM_AT).take(2).for_each(|octet| *octet = 0);
     }
+    if let Ok((header, payload)) = ip4::Header::parse(&bytes) {
+        assert_eq!(ip4::Header::parse(&header.emit(payload)), Ok((header, payload)));
+        icmp4(payload);
+    }
     let Ok(carried) = ip4::Encapsulated::parse(&bytes) else { return };
     assert_eq!(ip4::Encapsulated::parse(&carried.emit()), Ok(carried));
     for end in [carried.source, carried.destination] {
         assert_eq!(crate::Ipv4Endpoint::from_ipv6(end.to_ipv6()), Some(end));
     }
+}
+
+/// `data` as an ICMPv4 message, with a corrected checksum.
+fn icmp4(data: &[u8]) {
+    let mut message = data.to_vec();
+    message.iter_mut().skip(2).take(2).for_each(|octet| *octet = 0);
+    let sum = checksum::internet_checksum(&message);
+    message.iter_mut().skip(2).zip(sum.to_be_bytes()).for_each(|(to, from)| *to = from);
+    let Ok(parsed) = icmp4::Message::parse(&message) else { return };
+    if let icmp4::Message::Error { invoking, .. } = &parsed {
+        let _ = icmp4::QuotedPacket::parse(invoking);
+    }
+    assert_eq!(icmp4::Message::parse(&parsed.emit()), Ok(parsed));
 }
 
 /// `data` as an ICMPv6 message, with a corrected checksum so that the fuzzer gets past it.

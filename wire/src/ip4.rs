@@ -21,6 +21,8 @@ const DEFAULT_TTL: u8 = 64;
 const VERSION: u8 = 4;
 const WORD: usize = 4;
 const CHECKSUM_AT: usize = 10;
+/// Octets of the largest payload.
+const MAX_PAYLOAD: usize = u16::MAX as usize - HEADER_LENGTH;
 /// More fragments, and the offset of this one.
 const FRAGMENT_MASK: u16 = 0x3fff;
 /// Flag: routers do not fragment it.
@@ -98,21 +100,10 @@ impl<'a> Encapsulated<'a> {
     /// # Errors
     /// [`Malformed`] for fragments, wrong checksums, other protocols than IPv6 and UDP, and what is not IPv6 inside.
     pub fn parse(bytes: &'a [u8]) -> Result<Encapsulated<'a>, Malformed> {
-        let (header, mut body) = split_header(bytes)?;
-        let mut reader = Reader::new("IPv4 header", header);
-        reader.skip(1)?;
-        let service = reader.u8()?;
-        reader.skip(4)?;
-        if reader.u16()? & FRAGMENT_MASK != 0 {
-            return Err(Malformed { what: "IPv4 fragment", at: 6, why: Why::Misplaced });
-        }
-        reader.skip(1)?;
-        let protocol = reader.u8()?;
-        reader.skip(2)?;
-        let (source, destination) = (reader.address4()?, reader.address4()?);
-        let ports = match protocol {
+        let (header, mut body) = Header::read(bytes)?;
+        let ports = match header.protocol {
             ip6::protocol::IPV6 => (0, 0),
-            ip6::protocol::UDP => read_ports(&mut body, (source, destination))?,
+            ip6::protocol::UDP => read_ports(&mut body, (header.source, header.destination))?,
             other => return Err(Malformed { what: "IPv4 protocol", at: 9, why: Why::Value(other.into()) }),
         };
         let at = body.position();
@@ -123,7 +114,8 @@ impl<'a> Encapsulated<'a> {
             None => return Err(Malformed { what: "inner packet", at, why: Why::Short { has: 0, needs: 1 } }),
         }
         let end = |address, port| Ipv4Endpoint { address, port };
-        Ok(Encapsulated { source: end(source, ports.0), destination: end(destination, ports.1), tos: service, inner })
+        let (source, destination) = (end(header.source, ports.0), end(header.destination, ports.1));
+        Ok(Encapsulated { source, destination, tos: header.tos, inner })
     }
 
     /// Emits the IPv4 packet with its checksums; a payload beyond the length field is truncated. Routers may fragment
@@ -138,23 +130,67 @@ impl<'a> Encapsulated<'a> {
     }
 
     fn emit_with(&self, flags: u16) -> Vec<u8> {
-        let udp = self.source.port != 0;
-        let overhead = HEADER_LENGTH + if udp { udp::HEADER_LENGTH } else { 0 };
-        let inner = self.inner.get(..usize::from(u16::MAX) - overhead).unwrap_or(self.inner);
-        let length = u16::try_from(inner.len() + overhead).unwrap_or(u16::MAX);
-        let protocol = if udp { ip6::protocol::UDP } else { ip6::protocol::IPV6 };
+        let (source, destination) = (self.source.address, self.destination.address);
+        let header = |protocol| Header { source, destination, tos: self.tos, protocol };
+        if self.source.port == 0 {
+            return header(ip6::protocol::IPV6).emit_with(flags, self.inner);
+        }
+        let inner = self.inner.get(..MAX_PAYLOAD - udp::HEADER_LENGTH).unwrap_or(self.inner);
+        let sum = |datagram: &[u8]| checksum4(source, destination, ip6::protocol::UDP, datagram);
+        header(ip6::protocol::UDP).emit_with(flags, &udp::emit((self.source.port, self.destination.port), inner, sum))
+    }
+}
+
+/// The IPv4 header of a packet that is no fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Source address.
+    pub source: Ipv4Addr,
+    /// Destination address.
+    pub destination: Ipv4Addr,
+    /// Type of Service: DSCP and ECN.
+    pub tos: u8,
+    /// The protocol of the payload.
+    pub protocol: u8,
+}
+
+impl Header {
+    /// Parses a packet: its header and payload. Options and link padding after the total length are skipped.
+    ///
+    /// # Errors
+    /// [`Malformed`] for fragments and a wrong checksum of the header.
+    pub fn parse(bytes: &[u8]) -> Result<(Header, &[u8]), Malformed> {
+        Header::read(bytes).map(|(header, mut body)| (header, body.rest()))
+    }
+
+    fn read(bytes: &[u8]) -> Result<(Header, Reader<'_>), Malformed> {
+        let (header, body) = split_header(bytes)?;
+        let mut reader = Reader::new("IPv4 header", header);
+        reader.skip(1)?;
+        let tos = reader.u8()?;
+        reader.skip(4)?;
+        if reader.u16()? & FRAGMENT_MASK != 0 {
+            return Err(Malformed { what: "IPv4 fragment", at: 6, why: Why::Misplaced });
+        }
+        reader.skip(1)?;
+        let protocol = reader.u8()?;
+        reader.skip(2)?;
+        Ok((Header { source: reader.address4()?, destination: reader.address4()?, tos, protocol }, body))
+    }
+
+    /// Emits a packet; a payload beyond the length field is truncated.
+    pub fn emit(&self, payload: &[u8]) -> Vec<u8> {
+        self.emit_with(0, payload)
+    }
+
+    fn emit_with(&self, flags: u16, payload: &[u8]) -> Vec<u8> {
+        let payload = payload.get(..MAX_PAYLOAD).unwrap_or(payload);
+        let length = u16::try_from(payload.len() + HEADER_LENGTH).unwrap_or(u16::MAX);
         let mut header = Writer::new();
         header.u8(VERSION << 4 | (HEADER_LENGTH / WORD) as u8).u8(self.tos).u16(length).u16(0).u16(flags);
-        header.u8(DEFAULT_TTL).u8(protocol).u16(0).address4(self.source.address).address4(self.destination.address);
+        header.u8(DEFAULT_TTL).u8(self.protocol).u16(0).address4(self.source).address4(self.destination);
         let mut packet = header.finish_with_checksum(CHECKSUM_AT, internet_checksum);
-        if udp {
-            let sum = |datagram: &[u8]| {
-                checksum4(self.source.address, self.destination.address, ip6::protocol::UDP, datagram)
-            };
-            packet.extend(udp::emit((self.source.port, self.destination.port), inner, sum));
-        } else {
-            packet.extend(inner);
-        }
+        packet.extend(payload);
         packet
     }
 }

@@ -17,6 +17,7 @@ pub mod fragment;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 pub mod geo;
+pub mod icmp4;
 pub mod icmp6;
 pub mod ip4;
 pub mod ip6;
