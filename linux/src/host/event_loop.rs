@@ -53,6 +53,7 @@ pub(super) const SUBFLOWS: u64 = 6;
 pub(super) const SHIM: u64 = 7;
 pub(super) const DSMIP: u64 = 8;
 pub(super) const PATHS: u64 = 9;
+pub(super) const ICMP4_ERRORS: u64 = 10;
 pub(super) const DAEMON: u64 = 16;
 
 impl Host {
@@ -149,10 +150,10 @@ impl Host {
         if let Some(paths) = self.executor.tunnels.path_notifications() {
             self.epoll.add(paths, epoll_event(PATHS, read)).context("epoll")?;
         }
-        match &self.dsmip_socket {
-            Some(socket) => self.epoll.add(socket, epoll_event(DSMIP, read)).context("epoll"),
-            None => Ok(()),
+        for (socket, token) in self.ipv4_sockets.iter().flatten().zip([DSMIP, ICMP4_ERRORS]) {
+            self.epoll.add(socket, epoll_event(token, read)).context("epoll")?;
         }
+        Ok(())
     }
 
     /// The shim is opened with its first item; its descriptor stays the same.
@@ -185,11 +186,12 @@ impl Host {
             ICMP_ERRORS => self.receive(1),
             SUBFLOWS => self.read_subflow_events()?,
             NFT_CHANGES => self.read_nft_changes()?,
-            DSMIP => self.receive_dsmip(),
             PATHS => {
                 let paths = self.executor.tunnels.read_path_notifications(self.clock.now());
                 paths.into_iter().for_each(|path| self.queue_input(Input::PathTraffic(path)));
             }
+            DSMIP => self.receive_ipv4(0),
+            ICMP4_ERRORS => self.receive_ipv4(1),
             token if let Some(link) = Frames::link_of_token(token) => self.receive_frames(link),
             token => {
                 let flags = event.events();

@@ -52,7 +52,8 @@ pub struct Host {
     monitor: Monitor,
     receiver: Receiver,
     /// Open where tunnels may be over IPv4.
-    dsmip_socket: Option<PacketSocket>,
+    /// For tunnels over IPv4, the signalling first.
+    ipv4_sockets: Option<[PacketSocket; 2]>,
     busy_poll: Duration,
     /// Until when frames are polled for without sleeping.
     busy_poll_until: Time,
@@ -117,9 +118,7 @@ impl Host {
             // Opened before the tables are read, so that no change falls between the two.
             monitor: Monitor::open()?,
             receiver,
-            dsmip_socket: (!options.dsmip_addresses.is_empty())
-                .then(|| PacketSocket::open(PacketFilter::Dsmip))
-                .transpose()?,
+            ipv4_sockets: ipv4_sockets(!options.dsmip_addresses.is_empty())?,
             busy_poll: options.busy_poll,
             busy_poll_until: Time::ZERO,
             cpu_latency,
@@ -267,6 +266,11 @@ impl Host {
         self.subflow_events = Some(events);
         self.dump_subflows()
     }
+}
+
+fn ipv4_sockets(wanted: bool) -> Result<Option<[PacketSocket; 2]>, Error> {
+    let open = || Ok([PacketSocket::open(PacketFilter::Dsmip)?, PacketSocket::open(PacketFilter::Icmp4Errors)?]);
+    wanted.then(open).transpose()
 }
 
 /// Locks the network namespace: a second daemon would take the routes of the first for stale ones. The kernel releases

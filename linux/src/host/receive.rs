@@ -34,9 +34,10 @@ impl Host {
         frames.into_iter().for_each(|frame| self.queue_input(Input::Frame(frame)));
     }
 
-    pub(super) fn receive_dsmip(&mut self) {
+    pub(super) fn receive_ipv4(&mut self, socket: usize) {
         for _ in 0..BATCH {
-            match self.dsmip_socket.as_mut().map(PacketSocket::receive) {
+            let sockets = self.ipv4_sockets.as_mut();
+            match sockets.and_then(|sockets| sockets.get_mut(socket)).map(PacketSocket::receive) {
                 Some(Ok(Some(packet))) => self.queue_input(Input::Packet(packet)),
                 _ => return,
             }

@@ -33,6 +33,14 @@ pub(crate) enum PacketFilter {
     IcmpErrors,
     /// Mobility headers and ESP in IPv6 in UDP in IPv4 (RFC 5555 §4.2).
     Dsmip,
+    /// ICMPv4 errors and echo replies.
+    Icmp4Errors,
+}
+
+impl PacketFilter {
+    fn is_ipv4(self) -> bool {
+        matches!(self, PacketFilter::Dsmip | PacketFilter::Icmp4Errors)
+    }
 }
 
 /// One packet socket.
@@ -54,7 +62,7 @@ impl PacketSocket {
         // Without the first the queue is shorter; without the second outgoing packets are filtered one step later.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);
         let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
-        let ethertype = if kind == PacketFilter::Dsmip { libc::ETH_P_IP } else { libc::ETH_P_IPV6 };
+        let ethertype = if kind.is_ipv4() { libc::ETH_P_IP } else { libc::ETH_P_IPV6 };
         sys::bind_frames(&socket, LinkId(0), ethertype as u16).context(what)?;
         Ok(PacketSocket { filter: kind, socket, buffer: vec![0; LARGEST] })
     }
@@ -90,7 +98,7 @@ impl PacketSocket {
             Err(error) => return Err(error),
         };
         let mut bytes = self.buffer.get(..envelope.length).unwrap_or_default().to_vec();
-        if self.filter != PacketFilter::Dsmip {
+        if !self.filter.is_ipv4() {
             bytes.truncate(without_padding(&bytes).len());
             complete_checksum(&mut bytes);
         }
@@ -139,7 +147,7 @@ fn icmp_types(kind: PacketFilter) -> &'static [u32] {
     match kind {
         PacketFilter::Signalling => &[133, 134, 135, 136, 137, 144, 145, 146, 147, MNPP],
         PacketFilter::IcmpErrors => &[1, 2, 3, 4, 129],
-        PacketFilter::Dsmip => &[],
+        PacketFilter::Dsmip | PacketFilter::Icmp4Errors => &[],
     }
 }
 
@@ -161,8 +169,10 @@ const EXTENSIONS: [u32; 3] = [0, 43, 60];
 /// The filter program; `plain`: with ESP right behind the IPv6 header. X has the offset of a header, A its protocol
 /// number; one block of instructions for each header.
 fn filter_program(kind: PacketFilter, plain: bool) -> Vec<FilterStep> {
-    if kind == PacketFilter::Dsmip {
-        return dsmip_filter_program();
+    match kind {
+        PacketFilter::Dsmip => return dsmip_filter_program(),
+        PacketFilter::Icmp4Errors => return icmp4_filter_program(),
+        PacketFilter::Signalling | PacketFilter::IcmpErrors => {}
     }
     const START: usize = 5;
     const BLOCK: usize = 8 + 9;
@@ -223,35 +233,47 @@ fn filter_program(kind: PacketFilter, plain: bool) -> Vec<FilterStep> {
     program.steps
 }
 
-/// The program of [`PacketFilter::Dsmip`]. Who sends has no reason for options or fragments: those are the kernel's.
+/// Where the header behind an IPv4 header without options begins.
+const IPV4_PAYLOAD: u32 = 20;
+const LOAD_OCTET: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+
+/// The program of [`PacketFilter::Dsmip`].
 fn dsmip_filter_program() -> Vec<FilterStep> {
-    const UDP_AT: u32 = 20;
-    const INNER: u32 = UDP_AT + INNER_AT;
+    const INNER: u32 = IPV4_PAYLOAD + INNER_AT;
+    let checks = [(LOAD_WORD, IPV4_PAYLOAD + 2, 0xffff, u32::from(DSMIP_PORT)), (LOAD_OCTET, INNER, 0xf0, 0x60)];
+    ipv4_filter_program(UDP, &checks, INNER + 6, &[MOBILITY, ESP])
+}
+
+/// The program of [`PacketFilter::Icmp4Errors`].
+fn icmp4_filter_program() -> Vec<FilterStep> {
+    use roam6_wire::icmp4::{PROTOCOL, kind};
+    let types = [kind::ECHO_REPLY, kind::DESTINATION_UNREACHABLE, kind::TIME_EXCEEDED].map(u32::from);
+    ipv4_filter_program(u32::from(PROTOCOL), &[], IPV4_PAYLOAD, &types)
+}
+
+/// Passes IPv4 packets of `protocol` for this host that match `checks` (instruction, offset, mask, value), if the octet at
+/// `last` is one of `values`. Who sends has no reason for options or fragments: those are the kernel's.
+fn ipv4_filter_program(protocol: u32, checks: &[(u32, u32, u32, u32)], last: u32, values: &[u32]) -> Vec<FilterStep> {
     const FRAGMENT: u32 = 0x3fff;
-    // Instruction, offset, mask, value: all must match. The last is compared with either of two values.
-    let octet = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
-    let word = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
     let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned();
-    let checks = [
-        (octet, packet_type, u32::MAX, u32::from(libc::PACKET_HOST)),
-        (octet, 0, 0xff, 0x45),
-        (word, 6, FRAGMENT, 0),
-        (octet, 9, 0xff, UDP),
-        (word, UDP_AT + 2, 0xffff, u32::from(DSMIP_PORT)),
-        (octet, INNER, 0xf0, 0x60),
+    let header = [
+        (LOAD_OCTET, packet_type, u32::MAX, u32::from(libc::PACKET_HOST)),
+        (LOAD_OCTET, 0, 0xff, 0x45),
+        (LOAD_WORD, 6, FRAGMENT, 0),
+        (LOAD_OCTET, 9, 0xff, protocol),
     ];
     let mut program = FilterProgram::default();
-    let refuse = checks.len() * 4 + 3;
-    for (load, at, mask, value) in checks {
-        program.step(load, at);
-        program.step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask);
+    let refuse = (header.len() + checks.len()) * 4 + 1 + values.len();
+    for (load, at, mask, value) in header.iter().chain(checks) {
+        program.step(*load, *at);
+        program.step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, *mask);
         let on = program.steps.len() + 2;
-        program.branch(value, on);
+        program.branch(*value, on);
         program.jump(refuse);
     }
-    program.step(octet, INNER + 6);
-    program.branch(MOBILITY, refuse + 1);
-    program.branch(ESP, refuse + 1);
+    program.step(LOAD_OCTET, last);
+    values.iter().for_each(|value| program.branch(*value, refuse + 1));
     program.step(libc::BPF_RET | libc::BPF_K, 0);
     program.step(libc::BPF_RET | libc::BPF_K, u32::MAX);
     program.steps
@@ -402,6 +424,22 @@ mod tests {
             assert!(!passes(kind, &other), "octet {at}");
         }
         assert!(!passes(kind, &encapsulated(4191, 135)[..30]));
+    }
+
+    #[test]
+    fn filter_passes_icmp4_errors_and_echo_replies() {
+        let packet = |protocol: u8, octet: u8| {
+            let (source, destination) = (std::net::Ipv4Addr::new(192, 0, 2, 1), std::net::Ipv4Addr::new(192, 0, 2, 2));
+            roam6_wire::ip4::Header { source, destination, tos: 0, protocol }.emit(&[octet, 0, 0, 0, 0, 0, 0, 0])
+        };
+        let kind = (PacketFilter::Icmp4Errors, false);
+        for (protocol, octet, wanted) in [(1, 0, true), (1, 3, true), (1, 11, true), (1, 8, false), (17, 0, false)] {
+            assert_eq!(passes(kind, &packet(protocol, octet)), wanted, "{protocol} {octet}");
+        }
+        assert!(!passes(kind, &packet(1, 0)[..20]));
+        let mut fragment = packet(1, 0);
+        fragment[7] = 1;
+        assert!(!passes(kind, &fragment));
     }
 
     #[test]

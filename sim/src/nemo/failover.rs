@@ -5,11 +5,12 @@
 use crate::failure::{WorldFamily, ensure};
 use crate::nemo::binding_messages::{self, BindingMessage};
 use crate::nemo::config;
+use crate::nemo::ipv4::{self, Ipv4Access};
 use crate::nemo::topology::{self, Topology};
-use crate::net::{Event, HostId, Observation, World};
+use crate::net::{Choice, Event, HostId, Observation, World};
 use crate::run::{MAX_TRANSIT, Network, Script, SeededWorld};
 use core::time::Duration;
-use roam6_proto::contract::config::nemo::{HomeAgentConfig, MobileRouterConfig};
+use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, MobileRouterConfig};
 use roam6_proto::contract::report::{LossReason, NemoReport};
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, Report};
@@ -18,11 +19,16 @@ use roam6_proto::{Entropy, Report};
 /// Binding Update that verifies the binding, 1 s for duplicate address detection at the other one, if enabled.
 const REPLACEMENT_LIMIT: Duration = Duration::from_millis(1_300);
 const REPLACEMENT_LIMIT_WITH_DAD: Duration = Duration::from_millis(2_300);
+/// The same if there is an uplink with IPv4 alone: a NAT may let no echo request through, so that the other home agent is
+/// asked in another way, a round of probes later.
+const IPV4_EXTRA: Duration = Duration::from_millis(500);
 /// Limit from the loss of a binding until it is registered again.
 const LOSS_RECOVERY_LIMIT: Duration = Duration::from_millis(1_300);
 /// Limit from the end of a black hole until packets of the mobile network pass.
 const BLACK_HOLE_RECOVERY_LIMIT: Duration = Duration::from_millis(1_500);
 const FAULTS: u32 = 8;
+/// Interval of NAT keepalives (RFC 5555 §6).
+const KEEPALIVE: Duration = Duration::from_secs(110);
 const SECOND: u64 = 1_000_000;
 
 /// The result of a world whose invariants hold.
@@ -55,6 +61,9 @@ pub struct FailoverWorld {
     entropy: Entropy,
     /// The home agents detect duplicates of the home address at its first binding.
     detection: bool,
+    /// Uplinks with IPv4 alone, and such behind a NAT.
+    ipv4: bool,
+    translated: bool,
     /// The home agent with the binding, and how often that has changed.
     agent: Option<usize>,
     changes: u64,
@@ -73,20 +82,42 @@ impl SeededWorld for FailoverWorld {
         let detection = entropy.below(2) == 0;
         let row = config::row(0, &mut entropy);
         let lifetime = Duration::from_secs(if entropy.below(2) == 0 { 600 } else { 3600 });
+        // Of each visited network.
+        let access = [0; 2].map(|_| match entropy.below(4) {
+            0 => Some(Ipv4Access { ipv6: false, translated: false }),
+            1 => Some(Ipv4Access { ipv6: false, translated: true }),
+            _ => None,
+        });
+        let ipv4 = access.iter().any(Option::is_some);
         for index in 0..2 {
             let home_agent = config::home_agent(index, core::slice::from_ref(&row));
-            let role = Role::HomeAgent(HomeAgentConfig { duplicate_detection: detection, ..home_agent });
+            let address = ipv4::agent_address(index);
+            let service = DsmipService { address, keepalive: KEEPALIVE, force_udp: entropy.one_in(2) };
+            let role = Role::HomeAgent(HomeAgentConfig {
+                duplicate_detection: detection,
+                ipv4: ipv4.then_some(service),
+                ..home_agent
+            });
             topology.add_agent(config::engine_factory(vec![role], entropy.next_u64()));
         }
         let uplinks = 1 + usize::try_from(entropy.below(2)).unwrap_or(0);
         let names = [topology::FIRST_INTERFACE, topology::SECOND_INTERFACE];
         let mobile_router = config::mobile_router(0, &row, names.get(..uplinks).unwrap_or_default(), 2);
-        let role = Role::MobileRouter(Box::new(MobileRouterConfig { lifetime, ..mobile_router }));
+        let home_agents_ipv4 = if ipv4 { (0..2).map(ipv4::agent_address).collect() } else { Vec::new() };
+        let role = Role::MobileRouter(Box::new(MobileRouterConfig { lifetime, home_agents_ipv4, ..mobile_router }));
         topology.add_mobile(uplinks, config::engine_factory(vec![role], entropy.next_u64()));
+        if ipv4 {
+            topology.add_ipv4();
+        }
+        for (index, access) in (0..).zip(access) {
+            access.into_iter().for_each(|access| topology.add_ipv4_network(index, access));
+        }
         FailoverWorld {
             topology,
             entropy,
             detection,
+            ipv4,
+            translated: access.iter().flatten().any(|access| access.translated),
             agent: None,
             changes: 0,
             deregistrations: 0,
@@ -110,7 +141,9 @@ impl SeededWorld for FailoverWorld {
             self.check_stable(pause)?;
         }
         let deaths = self.result.deaths;
-        match self.changes <= 1 + deaths + self.deregistrations {
+        // Behind a NAT nothing shows that a home agent that has lost the binding lives, until it has detected duplicates.
+        let lost = if self.translated && self.detection { self.result.losses } else { 0 };
+        match self.changes <= 1 + deaths + lost + self.deregistrations {
             true => Ok(RunResult { events: self.topology.world.events, ..self.result }),
             false => Err(format!("{} changes of the home agent for {deaths} deaths", self.changes)),
         }
@@ -149,7 +182,7 @@ impl FailoverWorld {
                 self.result.deaths += 1;
                 self.schedule(Event::PowerOff(host));
                 let limit = if self.detection { REPLACEMENT_LIMIT_WITH_DAD } else { REPLACEMENT_LIMIT };
-                self.wait(limit)?;
+                self.wait(limit + if self.ipv4 { IPV4_EXTRA } else { Duration::ZERO })?;
                 self.check_stable(back)?;
                 if !disk {
                     self.schedule(Event::EraseJournal(host));

@@ -190,7 +190,7 @@ impl World {
     fn deliver_local(&mut self, port: Port, sender: Option<LinkAddress>, header: &Header, packet: &[u8]) {
         let host = port.0;
         if ipv4::is(packet) {
-            return self.receive_encapsulated(port, sender, packet);
+            return self.receive_ipv4(port, sender, packet);
         }
         match datagram::upper_layer(packet) {
             Some((IPV6, _)) => self.decapsulate(host, packet),

@@ -9,7 +9,7 @@ use super::types::HomeAgentTimer;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::item::TunnelId;
 use crate::contract::report::NemoReport;
-use crate::nemo::dsmip::is_ipv4;
+use crate::nemo::dsmip::{is_icmp4, is_ipv4};
 use crate::nemo::ipsec::open_esp;
 use crate::nemo::quoted::{QuotedPacket, ipv6_at};
 use crate::{DropReason, Outbox, Packet, Time, Transmit, Via};
@@ -25,7 +25,11 @@ impl HomeAgent {
     /// Processes a received packet. One that is neither for this home agent nor of its home link is ignored.
     pub(super) fn receive_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         if is_ipv4(packet) {
-            return self.receive_dsmip(now, packet, out);
+            // ICMPv4 concerns mobile routers.
+            if !is_icmp4(packet) {
+                self.receive_dsmip(now, packet, out);
+            }
+            return;
         }
         let Some(destination) = ipv6_at(&packet.bytes, 24) else { return };
         let ours = destination == self.config.address;

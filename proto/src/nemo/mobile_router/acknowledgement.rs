@@ -195,6 +195,7 @@ impl MobileRouter {
         out: &mut Outbox,
     ) -> bool {
         self.receive_deregistration_answer(datagram, message, protected)
+            || self.receive_question_answer(now, datagram, message, protected)
             || self.receive_path_answer(now, datagram, message, protected, out)
             || self.receive_trial_answer(now, datagram, message, protected)
     }

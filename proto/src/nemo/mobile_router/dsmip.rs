@@ -10,13 +10,13 @@ use super::uplink::Uplink;
 use crate::contract::config::nemo::Transport;
 use crate::contract::item::{Encap, TunnelPath};
 use crate::contract::report::NemoReport;
-use crate::nemo::dsmip::{NATKATIMEOUT, NO_KEEPALIVE, encapsulate};
+use crate::nemo::dsmip::{NATKATIMEOUT, NO_KEEPALIVE, encapsulate, is_icmp4};
 use crate::{AddressEvent, DropReason, Outbox, Packet, Time, Transmit, Via};
 use core::time::Duration;
 use roam6_wire::ip4::{DSMIP_PORT, Encapsulated};
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, MobilityOption};
-use roam6_wire::{Bid, CareOfAddress, Ipv4Endpoint};
+use roam6_wire::{Bid, CareOfAddress, Ipv4Endpoint, icmp4, ip4};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Hold-down of an IPv6 path that did not work, also after a move (RFC 5555 §4.4.1).
@@ -87,7 +87,7 @@ impl MobileRouter {
     }
 
     /// The IPv4 address of a home agent, if configured.
-    fn ipv4_of(&self, home_agent: Ipv6Addr) -> Option<Ipv4Addr> {
+    pub(super) fn ipv4_of(&self, home_agent: Ipv6Addr) -> Option<Ipv4Addr> {
         let at = self.config.home_agents.iter().position(|address| *address == home_agent)?;
         self.config.home_agents_ipv4.get(at).copied()
     }
@@ -300,6 +300,9 @@ impl MobileRouter {
         if self.config.home_agents_ipv4.is_empty() || self.uplink_on(packet.link).is_none() {
             return;
         }
+        if is_icmp4(packet) {
+            return self.receive_icmp4(now, packet, out);
+        }
         let encapsulated = match Encapsulated::parse(&packet.bytes) {
             Ok(encapsulated) => encapsulated,
             Err(why) => return out.report_malformed(None, &why),
@@ -318,6 +321,25 @@ impl MobileRouter {
             protocol::MOBILITY => self.receive_mobility(now, &datagram, false, out),
             protocol::ESP => self.receive_esp(now, &datagram, out),
             _ => {}
+        }
+    }
+
+    /// Processes an ICMPv4 message: an answer of a home agent.
+    fn receive_icmp4(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+        let parse = |bytes| {
+            let (header, payload) = ip4::Header::parse(bytes)?;
+            Ok((header, icmp4::Message::parse(payload)?))
+        };
+        let (header, message) = match parse(&packet.bytes) {
+            Ok(parsed) => parsed,
+            Err(why) => return out.report_malformed(None, &why),
+        };
+        if let icmp4::Message::EchoReply(echo) = message {
+            let answers = |agent: &Ipv6Addr| self.ipv4_of(*agent) == Some(header.source);
+            let home_agent = self.config.home_agents.iter().copied().find(answers);
+            if let Some(home_agent) = home_agent {
+                self.receive_alternate_echo(now, home_agent, &echo);
+            }
         }
     }
 

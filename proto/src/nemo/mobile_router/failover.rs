@@ -4,20 +4,23 @@
 //!
 //! The binding at the former home agent stays until another one has accepted the registration, so that an uplink
 //! without coverage costs nothing: without any answer nothing changes.
+//!
+//! Over IPv4 another home agent is also asked by a de-registration, since many networks let nothing but UDP through. It
+//! has no binding that would end, and any answer that is authenticated shows that it lives.
 
 use super::MobileRouter;
 use super::discovery::NEXT_HOME_AGENT_DELAY;
 use super::probe::{Probe, Prober};
-use super::registration::DesiredRegistration;
+use super::registration::{DesiredRegistration, Location};
 use super::uplink::Uplink;
 use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::Timestamp;
-use crate::{Outbox, Time, TokenBucket, Transmit, VecMap};
+use crate::{Outbox, Time, TokenBucket, Transmit, VecMap, Via};
 use core::time::Duration;
 use roam6_wire::icmp6::{Echo, Message};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
-use roam6_wire::mobility::BindingAcknowledgement;
-use roam6_wire::{Bid, Sequence};
+use roam6_wire::mobility::{BindingAcknowledgement, Status};
+use roam6_wire::{Bid, Sequence, icmp4, ip4};
 use std::net::Ipv6Addr;
 
 /// Consecutive probes that every path has to lose before the binding is verified.
@@ -40,6 +43,9 @@ const HOLD_DOWN: Duration = Duration::from_secs(20);
 /// Initial and maximum interval of de-registrations at the former home agent; it doubles.
 const DEREGISTRATION_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_DEREGISTRATION_INTERVAL: Duration = Duration::from_secs(16);
+/// Interval of asking all other home agents over IPv4, at first; it doubles so many times.
+const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_QUESTION_DOUBLINGS: usize = 4;
 
 /// The failover state.
 #[derive(Debug, Clone)]
@@ -51,6 +57,15 @@ pub(super) struct Failover {
     /// Home agents that did not accept in time, and the end of their hold-down.
     held_down: VecMap<Ipv6Addr, Time>,
     former: Option<FormerHomeAgent>,
+    /// De-registrations by which other home agents are asked whether they live.
+    questions: VecMap<Ipv6Addr, Question>,
+}
+
+/// A de-registration sent to a home agent that has no binding.
+#[derive(Debug, Clone)]
+struct Question {
+    wanted: DesiredRegistration,
+    sequence: Sequence,
 }
 
 /// Every path is silent.
@@ -64,6 +79,9 @@ struct Verification {
     alternate: Option<(Ipv6Addr, Time)>,
     /// A path has begun to answer since then, not often enough yet to count as up.
     recovered: bool,
+    /// Number of questions to other home agents, and when the next may be sent.
+    asked: usize,
+    ask_at: Time,
 }
 
 /// Echo requests of one uplink outside the tunnel.
@@ -104,6 +122,7 @@ impl Default for Failover {
             trial: None,
             held_down: VecMap::new(),
             former: None,
+            questions: VecMap::new(),
         }
     }
 }
@@ -112,6 +131,7 @@ impl Failover {
     /// Resets the state: another home agent is in use, or the configuration changed.
     pub(super) fn reset(&mut self) {
         (self.verification, self.trial) = (None, None);
+        self.questions.clear();
     }
 }
 
@@ -276,10 +296,63 @@ impl MobileRouter {
     /// present one, that it has lost the binding, or that the tunnel is at fault on other uplinks only.
     pub(super) fn probe_alternates(&mut self, due: &[Probe], out: &mut Outbox) {
         for probe in due.iter().filter(|probe| !probe.in_burst) {
+            if let Some(question) = self.next_question(*probe, out) {
+                out.transmit(question);
+            }
             if let Some(request) = self.direct_echo_request(*probe) {
                 out.transmit(request);
             }
         }
+    }
+
+    /// The de-registration that asks another home agent over the IPv4 path of `probe`, if no echo request was answered.
+    fn next_question(&mut self, probe: Probe, out: &mut Outbox) -> Option<Transmit> {
+        let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == probe.bid)?;
+        let care_of = self.care_of_on(uplink).filter(|care_of| care_of.ipv4().is_some())?;
+        let in_use = self.home_agents.in_use();
+        let is_other = |agent: &Ipv6Addr| {
+            Some(*agent) != in_use && !self.failover.held_down.contains_key(agent) && self.ipv4_of(*agent).is_some()
+        };
+        let others: Vec<Ipv6Addr> = self.home_agents.from_next().filter(is_other).collect();
+        let (now, mcoa) = (self.now, self.registers_several());
+        let check = self.failover.verification.as_mut()?;
+        let had_time = check.direct.get(&probe.bid).is_some_and(|echoes| echoes.sent > 0);
+        if check.alternate.is_some() || !had_time || check.ask_at > now {
+            return None;
+        }
+        let home_agent = *others.get(check.asked.checked_rem(others.len())?)?;
+        check.asked = check.asked.saturating_add(1);
+        if check.asked.is_multiple_of(others.len()) {
+            let rounds = check.asked / others.len() - 1;
+            check.ask_at = now + QUESTION_INTERVAL * (1 << rounds.min(MAX_QUESTION_DOUBLINGS));
+        }
+        let wanted = DesiredRegistration { home_agent, location: Location::Away { care_of: vec![care_of], mcoa } };
+        let message = self.deregistration(now, &wanted, out);
+        let sequence = self.registration.sequence();
+        self.failover.questions.insert(home_agent, Question { wanted, sequence });
+        message
+    }
+
+    /// Processes an answer to a question; returns whether it is one.
+    pub(super) fn receive_question_answer(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        message: &BindingAcknowledgement,
+        protected: bool,
+    ) -> bool {
+        let home_agent = datagram.source;
+        let asked = self.failover.questions.get(&home_agent).filter(|asked| asked.sequence == message.sequence);
+        let Some(Question { wanted, .. }) = asked.cloned() else { return false };
+        if self.verify(datagram, message, &wanted, protected).is_err() {
+            return false;
+        }
+        self.failover.questions.remove(&home_agent);
+        let serves = matches!(message.status, Status::NOT_HOME_AGENT | Status::MESSAGE_ID_MISMATCH);
+        if serves || message.status.is_accepted() {
+            self.note_answer(now, home_agent);
+        }
+        true
     }
 
     fn direct_echo_request(&mut self, probe: Probe) -> Option<Transmit> {
@@ -294,13 +367,20 @@ impl MobileRouter {
         }
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == probe.bid)?;
         let care_of = self.care_of_on(uplink)?;
+        let data = self.untunnelled_cookie().to_vec();
+        let echo = Echo { identifier: probe.bid.0, sequence: probe.sequence, data };
+        if let Some(own) = care_of.ipv4() {
+            let (source, destination) = (own.address, self.ipv4_of(home_agent)?);
+            let header = ip4::Header { source, destination, tos: 0, protocol: icmp4::PROTOCOL };
+            let bytes = header.emit(&icmp4::Message::EchoRequest(echo).emit());
+            return Some(Transmit { via: Via::Link(care_of.link), bytes });
+        }
         if care_of.on_home_link || care_of.is_observed() {
             return None;
         }
-        let data = self.untunnelled_cookie().to_vec();
-        let request = Message::EchoRequest(Echo { identifier: probe.bid.0, sequence: probe.sequence, data });
         let source = care_of.address.0;
-        let bytes = ip6::emit(&Header::new(source, home_agent), protocol::ICMPV6, &request.emit(source, home_agent));
+        let message = Message::EchoRequest(echo).emit(source, home_agent);
+        let bytes = ip6::emit(&Header::new(source, home_agent), protocol::ICMPV6, &message);
         self.transmit_via(&care_of, home_agent, bytes)
     }
 
@@ -333,6 +413,14 @@ impl MobileRouter {
             let echoes = check.direct.entry(bid).or_default();
             (echoes.answered, echoes.unanswered) = (true, 0);
         }
+        self.note_answer(now, home_agent);
+        true
+    }
+
+    /// While all paths are silent, this home agent has answered outside the tunnel.
+    fn note_answer(&mut self, now: Time, home_agent: Ipv6Addr) {
+        let in_use = self.home_agents.in_use() == Some(home_agent);
+        let Some(check) = &mut self.failover.verification else { return };
         let is_new = in_use || check.alternate.is_none();
         if !in_use && is_new {
             check.alternate = Some((home_agent, now));
@@ -341,7 +429,6 @@ impl MobileRouter {
         if is_new && self.registration.is_waiting_long(now) && (!in_use || self.failover.limiter.take(now)) {
             self.registration.retransmit_now(now);
         }
-        true
     }
 
     /// When [`MobileRouter::watch_home_agent`] has something to do.

@@ -3,11 +3,18 @@
 use super::packet;
 use crate::net::datagram::MOBILITY;
 use crate::net::{Header, HostId, Port, World};
-use roam6_wire::LinkAddress;
+use roam6_wire::icmp4::Message;
+use roam6_wire::{LinkAddress, ip4};
 
 impl World {
-    /// A packet for an IPv4 address of the host: mobility messages go to the engine, the rest is decapsulated.
-    pub(crate) fn receive_encapsulated(&mut self, port: Port, sender: Option<LinkAddress>, packet: &[u8]) {
+    /// A packet for an IPv4 address of the host: echo requests are answered, mobility messages and other ICMPv4 go to the
+    /// engine, the rest is decapsulated.
+    pub(crate) fn receive_ipv4(&mut self, port: Port, sender: Option<LinkAddress>, packet: &[u8]) {
+        if let Some((header, message)) = packet::icmp4(packet) {
+            let Message::EchoRequest(echo) = message else { return self.deliver_to_engine(port, sender, packet) };
+            let back = ip4::Header { source: header.destination, destination: header.source, ..header };
+            return self.send(port.0, back.emit(&Message::EchoReply(echo).emit()), None);
+        }
         let Some((_, _, inner)) = packet::decapsulate(packet) else {
             return self.count_loss(port.0, "nothing carried");
         };

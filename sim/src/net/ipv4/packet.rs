@@ -3,7 +3,8 @@
 use crate::net::header::{Header, IPV6, UDP};
 use roam6_wire::Ipv4Endpoint;
 use roam6_wire::checksum::internet_checksum;
-use roam6_wire::ip4::Encapsulated;
+use roam6_wire::icmp4::{self, Message};
+use roam6_wire::ip4::{self, Encapsulated};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Octets of a header; headers with options are not supported.
@@ -49,6 +50,12 @@ pub fn decapsulate(packet: &[u8]) -> Option<(Ipv4Endpoint, Ipv4Endpoint, &[u8])>
 /// Encapsulates `inner`: in UDP, or in IPv4 directly if the ends have no ports.
 pub fn encapsulate(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8]) -> Vec<u8> {
     Encapsulated { source, destination, tos: 0, inner }.emit()
+}
+
+/// The ICMPv4 message of a packet, if it is one, and the addresses.
+pub fn icmp4(packet: &[u8]) -> Option<(ip4::Header, Message)> {
+    let (header, payload) = ip4::Header::parse(packet).ok().filter(|(header, _)| header.protocol == icmp4::PROTOCOL)?;
+    Some((header, Message::parse(payload).ok()?))
 }
 
 /// Decrements the TTL; `false` if it is exhausted.

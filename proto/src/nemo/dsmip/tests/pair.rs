@@ -19,7 +19,7 @@ use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::udp6::Encapsulated6;
-use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, Ipv6Endpoint, LinkAddress, Prefix};
+use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, Ipv6Endpoint, LinkAddress, Prefix, icmp4};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -355,6 +355,10 @@ impl Pair {
     }
 
     fn nat_outbound(&mut self, link: LinkId, bytes: &[u8]) -> Option<Vec<u8>> {
+        // No network lets echo requests pass.
+        if bytes[9] == icmp4::PROTOCOL {
+            return None;
+        }
         let carried = Encapsulated::parse(bytes).unwrap();
         let access = self.others.get_mut(&link);
         let own = access.as_ref().map_or(Some(BEHIND_NAT), |access| access.address);
