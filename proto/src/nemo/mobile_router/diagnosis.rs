@@ -7,7 +7,7 @@ use super::uplink::Uplink;
 use crate::contract::report::NemoReport;
 use crate::nemo::fault::{Fault, Faults};
 use crate::nemo::quoted::QuotedPacket;
-use crate::{DropReason, Outbox, Time};
+use crate::{DropReason, LinkId, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::icmp6::Message;
 use roam6_wire::ip4::DSMIP_PORT;
@@ -129,8 +129,10 @@ impl MobileRouter {
     }
 
     /// Processes an ICMPv6 error about a packet to a home agent. It is unauthenticated, so only a hint.
-    pub(super) fn receive_icmp_error(&mut self, from: Ipv6Addr, message: &Message) {
-        let (Message::DestinationUnreachable { invoking, .. } | Message::ParameterProblem { invoking, .. }) = message
+    pub(super) fn receive_icmp_error(&mut self, now: Time, from: Ipv6Addr, message: &Message) {
+        let (Message::DestinationUnreachable { invoking, .. }
+        | Message::TimeExceeded { invoking, .. }
+        | Message::ParameterProblem { invoking, .. }) = message
         else {
             return;
         };
@@ -140,12 +142,15 @@ impl MobileRouter {
             return;
         }
         if next_header == protocol::UDP && matches!(message, Message::DestinationUnreachable { code: 4, .. }) {
-            let now = self.now;
             let sender = self.uplinks.iter_mut().find(|uplink| ours(uplink));
             return sender
                 .into_iter()
                 .filter(|up| !up.is_udp())
                 .for_each(|uplink| uplink.transport.give_up_trials(now));
+        }
+        let link = self.uplinks.iter().find(|uplink| ours(uplink)).and_then(Uplink::link);
+        if let Some(link) = link.filter(|_| self.home_agents.in_use() == Some(destination)) {
+            self.receive_hint(now, link);
         }
         let meaning = match message {
             Message::DestinationUnreachable { code: 0, .. } => "no route to the home agent",
@@ -160,6 +165,18 @@ impl MobileRouter {
             protocol::IPV6 => self.diagnosis.tunnel_hint = hint,
             protocol::MOBILITY | protocol::DESTINATION | protocol::ESP => self.diagnosis.signalling_hint = hint,
             _ => {}
+        }
+    }
+
+    /// Something in the network says that packets by `link` do not reach the home agent. Anybody can say so: the binding and
+    /// the path are asked sooner, and only their answers count.
+    pub(super) fn receive_hint(&mut self, now: Time, link: LinkId) {
+        if self.registration.binding().is_none() || !self.hint_limiter.take(now) {
+            return;
+        }
+        self.registration.verify_binding(now);
+        if let Some(uplink) = self.uplink_on(link) {
+            uplink.prober.hurry(now);
         }
     }
 

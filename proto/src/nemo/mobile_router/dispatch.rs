@@ -100,8 +100,10 @@ impl MobileRouter {
             Message::NeighbourSolicitation(message) => self.receive_neighbour_solicitation(now, from, &message, out),
             Message::NeighbourAdvertisement(message) => self.receive_neighbour_advertisement(now, from, &message, out),
             Message::EchoReply(echo) => self.receive_echo_reply(datagram, &echo, out),
-            Message::DestinationUnreachable { .. } | Message::ParameterProblem { .. } => {
-                self.receive_icmp_error(datagram.source, &message);
+            Message::DestinationUnreachable { .. }
+            | Message::TimeExceeded { .. }
+            | Message::ParameterProblem { .. } => {
+                self.receive_icmp_error(now, datagram.source, &message);
             }
             Message::PacketTooBig { mtu, invoking } => self.receive_packet_too_big(now, mtu, &invoking, out),
             Message::HomeAgentReply { identifier, router, addresses } => {

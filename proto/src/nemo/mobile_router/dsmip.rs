@@ -11,7 +11,7 @@ use crate::contract::config::nemo::Transport;
 use crate::contract::item::{Encap, TunnelPath};
 use crate::contract::report::NemoReport;
 use crate::nemo::dsmip::{NATKATIMEOUT, NO_KEEPALIVE, encapsulate, is_icmp4};
-use crate::{AddressEvent, DropReason, Outbox, Packet, Time, Transmit, Via};
+use crate::{AddressEvent, DropReason, LinkId, Outbox, Packet, Time, Transmit, Via};
 use core::time::Duration;
 use roam6_wire::ip4::{DSMIP_PORT, Encapsulated};
 use roam6_wire::ip6::{Datagram, protocol};
@@ -27,6 +27,8 @@ const MAX_UNANSWERED: usize = 3;
 const REPORTED_UNANSWERED: u32 = 3;
 /// Hold-down of a silent path that cannot be probed, because the home agent has another one.
 const SILENT_HOLD_DOWN: Duration = Duration::from_secs(30);
+/// Code of Destination Unreachable (RFC 792): a router would have to fragment the packet.
+const FRAGMENTATION_NEEDED: u8 = 4;
 /// Maximum IPv4 addresses of one interface.
 const MAX_ADDRESSES: usize = 8;
 
@@ -324,7 +326,7 @@ impl MobileRouter {
         }
     }
 
-    /// Processes an ICMPv4 message: an answer of a home agent.
+    /// Processes an ICMPv4 message: an answer of a home agent, or an error in the network.
     fn receive_icmp4(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         let parse = |bytes| {
             let (header, payload) = ip4::Header::parse(bytes)?;
@@ -334,12 +336,29 @@ impl MobileRouter {
             Ok(parsed) => parsed,
             Err(why) => return out.report_malformed(None, &why),
         };
-        if let icmp4::Message::EchoReply(echo) = message {
-            let answers = |agent: &Ipv6Addr| self.ipv4_of(*agent) == Some(header.source);
-            let home_agent = self.config.home_agents.iter().copied().find(answers);
-            if let Some(home_agent) = home_agent {
-                self.receive_alternate_echo(now, home_agent, &echo);
+        match message {
+            icmp4::Message::EchoReply(echo) => {
+                let answers = |agent: &Ipv6Addr| self.ipv4_of(*agent) == Some(header.source);
+                let home_agent = self.config.home_agents.iter().copied().find(answers);
+                if let Some(home_agent) = home_agent {
+                    self.receive_alternate_echo(now, home_agent, &echo);
+                }
             }
+            icmp4::Message::Error {
+                kind: icmp4::kind::DESTINATION_UNREACHABLE, code: FRAGMENTATION_NEEDED, ..
+            } => {}
+            icmp4::Message::Error { invoking, .. } => self.receive_icmp4_error(now, packet.link, &invoking),
+            _ => {}
+        }
+    }
+
+    /// An error that quotes a packet to the home agent's IPv4 address is a hint.
+    fn receive_icmp4_error(&mut self, now: Time, link: LinkId, invoking: &[u8]) {
+        let Some(quoted) = icmp4::QuotedPacket::parse(invoking) else { return };
+        let in_use = self.home_agents.in_use().and_then(|home_agent| self.ipv4_of(home_agent));
+        let own = self.uplink_on(link).is_some_and(|uplink| uplink.ipv4.in_use == Some(quoted.source));
+        if own && in_use == Some(quoted.destination) {
+            self.receive_hint(now, link);
         }
     }
 

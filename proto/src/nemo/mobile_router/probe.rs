@@ -226,6 +226,13 @@ impl Prober {
         }
     }
 
+    /// Sends the next probe now if probes are far apart: the path may have failed.
+    pub fn hurry(&mut self, now: Time) {
+        if self.is_slow() && !self.silent {
+            self.next_at = self.next_at.map(|next| next.min(now));
+        }
+    }
+
     /// The sequence number of the probe of a burst to send now, if one is due: after a probe whose answer is overdue,
     /// which is soon enough to tell a path that loses much from one that lost one packet.
     pub fn next_burst_probe(&mut self, now: Time, probe: config::ProbeConfig) -> Option<u16> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::contract::config::nemo::ProbeConfig;
+use crate::contract::input::{LinkTraffic, TrafficCount};
 use roam6_wire::icmp6::Echo;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -300,4 +301,53 @@ fn address_formed_after_silent_path_is_registered_again() {
     let outputs = net.bench.advertise(WIFI, "2001:db8:1::/64");
     net.note(outputs);
     assert_eq!(net.updates_since(back), 1, "at once");
+}
+
+/// An error that quotes a packet of the tunnel from the care-of address to `home_agent`.
+fn unreachable(net: &Net, home_agent: &str) -> Vec<u8> {
+    let (router, care_of) = (ip("2001:db8:99::1"), net.updates[0].1.source);
+    let inner = ip6::emit(&Header::new(ip("2001:db8:100::9"), ip("2001:db8:9::9")), protocol::UDP, &[0; 8]);
+    let invoking = ip6::encapsulate(&Header::new(care_of, ip(home_agent)), &inner);
+    let message = icmp6::Message::DestinationUnreachable { code: 3, invoking }.emit(router, care_of);
+    ip6::emit(&Header::new(router, care_of), protocol::ICMPV6, &message)
+}
+
+/// Feeds such an error; the updates and probes that follow at once.
+fn feed_unreachable(net: &mut Net, home_agent: &str) -> (usize, usize) {
+    let (before, bytes) = (net.millis(), unreachable(net, home_agent));
+    let outputs = net.bench.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }));
+    let is_probe = |transmit: &&&Transmit| {
+        Datagram::parse(&transmit.bytes).is_ok_and(|datagram| datagram.protocol == protocol::IPV6)
+    };
+    let probes = transmits(&outputs).iter().filter(is_probe).count();
+    net.note(outputs);
+    (net.updates_since(before), probes)
+}
+
+/// Anybody can send one.
+#[test]
+fn icmp_error_is_a_hint_and_no_proof() {
+    let idle = Some(Duration::from_secs(40));
+    let probe = Some(ProbeConfig { standby: idle, idle, ..ProbeConfig::default() });
+    let mut net = Net::new(MobileRouterConfig { probe, ..settings(&[FIRST, SECOND]) });
+    net.wait(10_000);
+    let count = LinkTraffic { link: WIFI, tx: TrafficCount::default(), rx: TrafficCount::default() };
+    for _ in 0..3 {
+        let outputs = net.bench.feed(Input::LinkTraffic(count));
+        net.note(outputs);
+        net.wait(6_000);
+    }
+    assert_eq!(feed_unreachable(&mut net, SECOND), (0, 0), "of another home agent");
+    assert_eq!(feed_unreachable(&mut net, FIRST), (1, 1), "binding and path are asked");
+    net.wait(1_000);
+    assert_eq!(feed_unreachable(&mut net, FIRST), (0, 0), "not as often as errors come");
+    net.wait(3_000);
+    assert_eq!(feed_unreachable(&mut net, FIRST), (1, 1));
+    net.wait(5_000);
+    assert_eq!((net.remote(), net.named("path_down", 0).len()), (Some(ip(FIRST)), 0));
+    // It is true, and noticed sooner than the next probe.
+    net.dead.insert(ip(FIRST));
+    feed_unreachable(&mut net, FIRST);
+    net.wait(2_000);
+    assert_eq!(net.remote(), Some(ip(SECOND)));
 }
