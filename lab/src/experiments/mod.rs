@@ -17,6 +17,7 @@ mod nemo_crash;
 mod nemo_firewall;
 mod nemo_flows;
 mod nemo_handover;
+mod nemo_home_agent_failover;
 mod nemo_home_and_away;
 mod nemo_hostile;
 mod nemo_idle;
@@ -93,10 +94,12 @@ experiments! {
         "a stateful firewall on either end of the tunnel: packets that violate its rules, and its cost";
     nemo_flows, "nemo/flows", "path selection for 1, 8 and 64 flows: packets per second of CPU time";
     nemo_handover, "nemo/handover", "gap and loss of planned, link-down, hard and black-hole handovers";
+    nemo_home_agent_failover, "nemo/home-agent-failover",
+        "a home agent dies under traffic and returns: gap over uplinks with IPv6, IPv4, and IPv4 behind a NAT";
     nemo_home_and_away, "nemo/home-and-away",
         "one uplink at home, one away, both in use: gap and loss when either is pulled or comes back";
     nemo_hostile, "nemo/hostile", "a million hostile messages and seven attacks against running daemons";
-    nemo_idle, "nemo/idle", "memory, wake-ups and CPU time without traffic; traffic of an uplink in reserve";
+    nemo_idle, "nemo/idle", "memory, wake-ups and CPU time without traffic; traffic of an uplink in use and of one in reserve";
     nemo_nested, "nemo/nested", "nested mobile networks, depth 1 to 3: path and MTU";
     nemo_scale, "nemo/scale", "10 to 1 000 000 bindings in one home agent: rate, memory, delay";
     nemo_storm, "nemo/storm", "100 000 mobile routers register at once after the home agent was killed";

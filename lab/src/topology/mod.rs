@@ -2,6 +2,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod handshake_pair;
+pub(crate) mod home_agents;
 pub(crate) mod nemo;
 pub(crate) mod providers;
 pub(crate) mod road;

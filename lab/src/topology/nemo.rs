@@ -153,18 +153,7 @@ impl NemoNetwork {
         ports: &[&str],
         extra: &str,
     ) -> Result<Vehicle> {
-        let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
-        let uplinks: Vec<Port> = ports.iter().map(|name| self.emulator.add_port(&mr, name)).collect::<Result<_>>()?;
-        let inside_ports = [self.emulator.add_port(&mr, "in0")?, self.emulator.add_port(&mnn, "eth0")?];
-        let inside = self.emulator.cable(inside_ports, LinkSpec::default())?;
-        let daemon = Daemon::start(&mr, &(mobile_router_config(&mr, number, uplink_names)? + extra))
-            .with_context(|| format!("the mobile router {}", mr.name()))?;
-        let home_address = home_address(number);
-        let mut vehicle =
-            Vehicle { mr, mnn, uplinks, ingress_segment: inside, daemon, home_address, mnn_address: home_address };
-        vehicle.mnn_address = clock::wait_for(TIMEOUT, || vehicle.mnn.address_in(mobile_network(number), &[]))
-            .ok_or_else(|| anyhow!("{} has no address from the mobile router", vehicle.mnn.name()))?;
-        Ok(vehicle)
+        Vehicle::start(&self.emulator, number, ports, |mr| Ok(mobile_router_config(mr, number, uplink_names)? + extra))
     }
 
     /// The correspondent as an endpoint of traffic.
@@ -181,6 +170,26 @@ impl AccessNetwork {
 }
 
 impl Vehicle {
+    /// Starts vehicle `number` with these ports as uplinks, unplugged, and the configuration that `config` makes.
+    pub(crate) fn start(
+        emulator: &LinkEmulator,
+        number: u8,
+        ports: &[&str],
+        config: impl Fn(&Host) -> Result<String>,
+    ) -> Result<Vehicle> {
+        let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
+        let uplinks: Vec<Port> = ports.iter().map(|name| emulator.add_port(&mr, name)).collect::<Result<_>>()?;
+        let inside_ports = [emulator.add_port(&mr, "in0")?, emulator.add_port(&mnn, "eth0")?];
+        let inside = emulator.cable(inside_ports, LinkSpec::default())?;
+        let daemon = Daemon::start(&mr, &config(&mr)?).with_context(|| format!("the mobile router {}", mr.name()))?;
+        let home_address = home_address(number);
+        let mut vehicle =
+            Vehicle { mr, mnn, uplinks, ingress_segment: inside, daemon, home_address, mnn_address: home_address };
+        vehicle.mnn_address = clock::wait_for(TIMEOUT, || vehicle.mnn.address_in(mobile_network(number), &[]))
+            .ok_or_else(|| anyhow!("{} has no address from the mobile router", vehicle.mnn.name()))?;
+        Ok(vehicle)
+    }
+
     /// The mobile network node as an endpoint of traffic.
     pub(crate) fn node(&self) -> Endpoint<'_> {
         Endpoint { host: &self.mnn, address: self.mnn_address }
@@ -247,13 +256,14 @@ pub(crate) fn is_correspondent(address: Ipv6Addr) -> bool {
 }
 
 /// A host without duplicate address detection, so that its addresses are usable at once.
-fn host(name: &str) -> Result<Host> {
+pub(super) fn host(name: &str) -> Result<Host> {
     let host = Host::new(name)?;
     host.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
     Ok(host)
 }
 
-fn router(name: &str) -> Result<Host> {
+/// A host that forwards.
+pub(super) fn router(name: &str) -> Result<Host> {
     let host = host(name)?;
     host.set_sysctl("ipv6/conf/all/forwarding", "1")?;
     Ok(host)
@@ -283,15 +293,18 @@ fn home_agent_config(vehicles: u8, extra: &str) -> String {
         "\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nhome_link = \"home0\"\n\
          advertise = \"10s\"\n{extra}\n"
     );
-    for number in 0..vehicles {
-        text += &format!(
-            "\n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{KEY}\"\n",
-            home_address(number),
-            mobile_network(number),
-            FIRST_SPI + u32::from(number),
-        );
-    }
+    (0..vehicles).for_each(|number| text += &prefix_table_row(number));
     text
+}
+
+/// The row of a vehicle in a home agent's configuration.
+pub(crate) fn prefix_table_row(number: u8) -> String {
+    format!(
+        "\n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{KEY}\"\n",
+        home_address(number),
+        mobile_network(number),
+        FIRST_SPI + u32::from(number),
+    )
 }
 
 /// Writes the shared key into a key file.
@@ -303,6 +316,16 @@ pub(crate) fn write_key(file: &Path, spi: u32) -> Result<()> {
 
 /// The configuration of a mobile router; its key goes into a key file.
 pub(crate) fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> Result<String> {
+    mobile_router_config_with(mr, number, uplinks, &[HOME_AGENT])
+}
+
+/// [`mobile_router_config`] with these home agents.
+pub(crate) fn mobile_router_config_with(
+    mr: &Host,
+    number: u8,
+    uplinks: &[&str],
+    home_agents: &[Ipv6Addr],
+) -> Result<String> {
     let key_file = mr.folder().join("home.key");
     write_key(&key_file, FIRST_SPI + u32::from(number))?;
     let (home_address, network) = (home_address(number), mobile_network(number));
@@ -313,7 +336,8 @@ pub(crate) fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> R
     // This table is last, so that `extra` may begin with keys of it.
     text += &format!(
         "\n[mobile_router]\nhome_address = \"{home_address}\"\nhome_prefix = \"2001:db8:1::/64\"\n\
-         home_agents = [\"{HOME_AGENT}\"]\nprefixes = [\"{network}/56\"]\nkey_file = \"{}\"\n",
+         home_agents = {:?}\nprefixes = [\"{network}/56\"]\nkey_file = \"{}\"\n",
+        home_agents.iter().map(ToString::to_string).collect::<Vec<_>>(),
         key_file.display()
     );
     Ok(text)
