@@ -29,6 +29,8 @@ pub struct HomeAgentList {
     addresses: Vec<Ipv6Addr>,
     index: usize,
     not_before: Time,
+    /// The former home agent has not answered, and only that is waited for.
+    awaits_answer: bool,
     request: Option<DiscoveryRequest>,
 }
 
@@ -51,6 +53,7 @@ impl HomeAgentList {
             addresses: configured.to_vec(),
             index: 0,
             not_before: Time::ZERO,
+            awaits_answer: false,
             request: None,
         }
     }
@@ -93,9 +96,11 @@ impl HomeAgentList {
         self.addresses.len() > 1
     }
 
-    /// Selects the next one; after the last there is a pause, and discovery restarts.
+    /// Selects the next one; after the last there is a pause, and discovery restarts. The pause is longer than the delay
+    /// before the next one if home agents have answered.
     pub fn advance(&mut self, now: Time, pause: Duration) {
         self.index += 1;
+        self.awaits_answer = pause <= NEXT_HOME_AGENT_DELAY;
         self.not_before = now + NEXT_HOME_AGENT_DELAY;
         if self.index >= self.addresses.len() {
             self.index = 0;
@@ -120,6 +125,13 @@ impl HomeAgentList {
     /// Ends a pause: the operator may have removed the cause.
     pub fn end_pause(&mut self, now: Time) {
         self.not_before = self.not_before.min(now);
+    }
+
+    /// The home agent to register with next answers echo requests: a delay because the former one does not answer ends.
+    pub fn end_delay(&mut self, now: Time) {
+        if self.awaits_answer {
+            self.end_pause(now);
+        }
     }
 
     /// Starts the long pause.
@@ -236,5 +248,11 @@ mod tests {
         assert_eq!(agents.current(Time::ZERO + NEXT_HOME_AGENT_DELAY), Some(two));
         agents.advance(Time::ZERO + NEXT_HOME_AGENT_DELAY, RETRY_DELAY);
         assert_eq!(agents.current(Time::ZERO + NEXT_HOME_AGENT_DELAY + RETRY_DELAY), Some(one));
+        agents.end_delay(Time::ZERO + NEXT_HOME_AGENT_DELAY);
+        assert_eq!(agents.current(Time::ZERO + NEXT_HOME_AGENT_DELAY), None, "the pause stays");
+        agents.advance(Time::ZERO, NEXT_HOME_AGENT_DELAY);
+        assert_eq!(agents.current(Time::ZERO), None);
+        agents.end_delay(Time::ZERO);
+        assert_eq!(agents.current(Time::ZERO), Some(two), "it answers, and the first one does not");
     }
 }

@@ -244,6 +244,9 @@ impl MobileRouter {
             uplink.last_tunnelled_reply = Some(self.now);
         }
         let change = probed.and_then(|uplink| uplink.prober.receive_reply(now, echo.sequence));
+        if self.registration.binding().is_none() {
+            self.home_agents.end_delay(now);
+        }
         let bid = Bid(echo.identifier);
         self.judge_path(now, bid, out);
         if let Some(change) = change {

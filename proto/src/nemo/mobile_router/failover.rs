@@ -177,7 +177,7 @@ impl MobileRouter {
         if !bound || self.config.probe.is_none() {
             return self.next_home_agent(now, "no answer", NEXT_HOME_AGENT_DELAY, out);
         }
-        if self.failover.trial.is_some() || self.registration.was_just_sent(now) {
+        if self.failover.trial.is_some() {
             return;
         }
         let other = self.home_agents.from_next().find(|agent| !self.failover.held_down.contains_key(agent));
@@ -439,7 +439,9 @@ impl MobileRouter {
         let due = self.answer_due();
         let away = self.registration.binding().is_some_and(|binding| binding.is_away());
         let former = self.failover.former.as_ref().map(|former| former.next.min(former.until));
-        let later = [verify_at, due, former.filter(|_| away)].into_iter().flatten().filter(|at| *at > self.now);
+        let later =
+            [verify_at, due, gives_up, former.filter(|_| away)].into_iter().flatten().filter(|at| *at > self.now);
         later.chain(trial).min()
     }
 }
+        let gives_up = self.registration.gives_up_at().filter(|_| self.home_agents.has_other());

@@ -233,7 +233,8 @@ impl MobileRouter {
             out.report(NemoReport::Unbound { home_agent, why: LossReason::Expired.to_string() });
             self.registration.retransmit_now(now);
         }
-        if self.registration.is_unanswered() && self.home_agents.has_other() && !self.is_binding_proven() {
+        let gives_up = self.registration.gives_up_at().is_some_and(|at| at <= now);
+        if gives_up && self.home_agents.has_other() && !self.is_binding_proven() {
             self.leave_unanswering_home_agent(now, out);
         }
         self.try_next_ipv4_uplink(now);

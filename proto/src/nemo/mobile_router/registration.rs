@@ -196,8 +196,7 @@ impl Registration {
             Some(pending) if pending.registration == *wanted && !self.needs_refresh => {}
             None if self.is_up_to_date(now, wanted) => return false,
             _ => {
-                let held = self.binding.as_ref().is_some_and(Binding::is_away);
-                let timeout = if held { INITIAL_BINDACK_TIMEOUT } else { FIRST_BINDACK_TIMEOUT };
+                let timeout = self.first_timeout();
                 self.pending = Some(PendingUpdate {
                     registration: wanted.clone(),
                     transmissions: Vec::new(),
@@ -305,12 +304,6 @@ impl Registration {
         })
     }
 
-    /// Whether the pending update was just sent.
-    pub fn was_just_sent(&self, now: Time) -> bool {
-        let last = self.pending.as_ref().and_then(|pending| pending.transmissions.last());
-        last.is_some_and(|sent| sent.sent_at + INITIAL_BINDACK_TIMEOUT > now)
-    }
-
     /// Makes the next retransmission due now.
     pub fn retransmit_now(&mut self, now: Time) {
         if let Some(pending) = &mut self.pending {
@@ -327,12 +320,20 @@ impl Registration {
         Some(&pending.registration)
     }
 
-    /// Whether the home agent has been silent for the time of RFC 6275 §11.8, after which another one is tried.
-    pub fn is_unanswered(&self) -> bool {
-        let silent = |pending: &PendingUpdate| {
+    /// When the home agent has been silent for the time of RFC 6275 §11.8, after which another one is tried. The last
+    /// update has time for an answer too: the network may just have come back.
+    pub fn gives_up_at(&self) -> Option<Time> {
+        let silent = |pending: &&PendingUpdate| {
             pending.timeout >= MAX_BINDACK_TIMEOUT && pending.transmissions.len() >= MAX_UNANSWERED
         };
-        self.pending.as_ref().is_some_and(silent)
+        let last = self.pending.as_ref().filter(silent)?.transmissions.last()?;
+        Some(last.sent_at + self.first_timeout())
+    }
+
+    /// The timeout of the first transmission of an update.
+    fn first_timeout(&self) -> Duration {
+        let held = self.binding.as_ref().is_some_and(Binding::is_away);
+        if held { INITIAL_BINDACK_TIMEOUT } else { FIRST_BINDACK_TIMEOUT }
     }
 
     /// The home agent accepted the pending update sent as `sent`: it has `wanted` for `granted`, and asks for a
@@ -500,7 +501,7 @@ mod tests {
         let expected =
             [(0, 10), (1500, 11), (4500, 12), (10500, 13), (22500, 14), (46500, 15), (78500, 16), (110500, 17)];
         assert_eq!(sent, expected);
-        assert!(registration.is_unanswered());
+        assert_eq!(registration.gives_up_at(), Some(at(110_500 + 1500)), "the last one has time for an answer");
     }
 
     #[test]

@@ -258,6 +258,20 @@ fn lost_binding_is_restored_at_once_after_an_outage() {
     }
 }
 
+/// The binding has expired, and every home agent would be tried in turn.
+#[test]
+fn binding_expired_in_an_outage_is_registered_as_soon_as_packets_pass() {
+    for hole in (41_000..110_000).step_by(500) {
+        let mut net = Net::new(MobileRouterConfig { lifetime: Duration::from_secs(40), ..settings(&[FIRST, SECOND]) });
+        net.wait(10_000);
+        net.hole = true;
+        net.wait(hole);
+        net.hole = false;
+        net.wait(1_000);
+        assert!(net.bench.router.registration.binding().is_some(), "after {hole} ms");
+    }
+}
+
 #[test]
 fn alternate_that_answers_echo_only_is_abandoned() {
     let mut net = Net::new(settings(&[FIRST, SECOND]));
