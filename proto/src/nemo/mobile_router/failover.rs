@@ -11,7 +11,7 @@
 use super::MobileRouter;
 use super::discovery::NEXT_HOME_AGENT_DELAY;
 use super::probe::{Probe, Prober};
-use super::registration::{DesiredRegistration, Location};
+use super::registration::{Binding, DesiredRegistration, Location};
 use super::uplink::Uplink;
 use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::Timestamp;
@@ -133,6 +133,16 @@ impl Failover {
         (self.verification, self.trial) = (None, None);
         self.questions.clear();
     }
+
+    /// The home agent of `binding` may have care-of addresses, and would defend the home address: it is de-registered
+    /// once another one has accepted.
+    pub(super) fn remember_former(&mut self, now: Time, binding: &Binding) {
+        let (home_agent, until) = (binding.registration.home_agent, binding.held_until);
+        if until > now {
+            let (next, interval) = (now, DEREGISTRATION_INTERVAL);
+            self.former = Some(FormerHomeAgent { home_agent, until, next, interval, sent: None });
+        }
+    }
 }
 
 impl MobileRouter {
@@ -235,16 +245,13 @@ impl MobileRouter {
         if self.failover.former.as_ref().is_some_and(|former| former.home_agent == home_agent) {
             self.failover.former = None;
         }
-        let before = self.registration.binding().filter(|binding| binding.is_away());
-        let Some((former, until)) = before.map(|binding| (binding.registration.home_agent, binding.expires)) else {
-            return;
-        };
+        let Some(before) = self.registration.binding().filter(|binding| binding.is_away()) else { return };
+        let former = before.registration.home_agent;
         if former == home_agent {
             return;
         }
         out.report(NemoReport::Unbound { home_agent: former, why: "no answer".to_owned() });
-        let (next, interval) = (now, DEREGISTRATION_INTERVAL);
-        self.failover.former = Some(FormerHomeAgent { home_agent: former, until, next, interval, sent: None });
+        self.failover.remember_former(now, before);
         for index in 0..self.uplinks.len() {
             if self.uplinks.get(index).is_some_and(|uplink| uplink.prober.is_silent()) {
                 self.presume_path_up(now, index, out);
@@ -437,6 +444,7 @@ impl MobileRouter {
         let check = self.failover.verification.as_ref();
         let verify_at = check.filter(|check| check.started_at.is_none()).map(|_| self.failover.limiter.next_token());
         let due = self.answer_due();
+        let gives_up = self.registration.gives_up_at().filter(|_| self.home_agents.has_other());
         let away = self.registration.binding().is_some_and(|binding| binding.is_away());
         let former = self.failover.former.as_ref().map(|former| former.next.min(former.until));
         let later =
@@ -444,4 +452,3 @@ impl MobileRouter {
         later.chain(trial).min()
     }
 }
-        let gives_up = self.registration.gives_up_at().filter(|_| self.home_agents.has_other());

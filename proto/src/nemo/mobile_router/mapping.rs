@@ -228,7 +228,7 @@ impl MobileRouter {
         self.note_capabilities(message);
         let Some(care_of) = wanted.first_visited().copied() else { return true };
         match message.status {
-            _ if accepts_bid(message, care_of.bid) => self.accept_path(now, message, &care_of, out),
+            _ if accepts_bid(message, care_of.bid) => self.accept_path(now, message, (&care_of, &sent), out),
             Status::MCOA_NON_MCOA_BINDING_EXISTS => self.registration.verify_binding(now),
             // It is repeated after its timeout; the other care-of addresses stay.
             _ => self.resynchronise(now, message),
@@ -248,9 +248,15 @@ impl MobileRouter {
     }
 
     /// The home agent has registered `care_of` beside the others.
-    fn accept_path(&mut self, now: Time, message: &BindingAcknowledgement, care_of: &CareOf, out: &mut Outbox) {
+    fn accept_path(
+        &mut self,
+        now: Time,
+        message: &BindingAcknowledgement,
+        (care_of, sent): (&CareOf, &Transmission),
+        out: &mut Outbox,
+    ) {
         let before = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
-        self.registration.add_care_of(*care_of);
+        self.registration.add_care_of(*care_of, sent.expires(lifetime_of(message.lifetime_units)));
         self.receive_nat_detection(now, message, care_of, None);
         self.keep_lingering(now, &before);
         let silent = |uplink: &Uplink| uplink.config.bid == care_of.bid && uplink.prober.is_silent();

@@ -231,6 +231,7 @@ impl MobileRouter {
         if let Some(binding) = self.registration.expire(now) {
             let home_agent = binding.registration.home_agent;
             out.report(NemoReport::Unbound { home_agent, why: LossReason::Expired.to_string() });
+            self.failover.remember_former(now, &binding);
             self.registration.retransmit_now(now);
         }
         let gives_up = self.registration.gives_up_at().is_some_and(|at| at <= now);

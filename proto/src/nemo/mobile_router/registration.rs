@@ -77,6 +77,9 @@ pub struct Binding {
     requested: DesiredRegistration,
     /// When it expires.
     pub expires: Time,
+    /// When the home agent has none of its care-of addresses any more: one that has an update of its own may outlive the
+    /// others.
+    pub held_until: Time,
     refresh_at: Time,
 }
 
@@ -104,6 +107,13 @@ pub struct Transmission {
     pub lifetime: Duration,
     /// Its timestamp, which the acknowledgement echoes (RFC 4285 §6); `None` where updates have none.
     pub timestamp: Option<Timestamp>,
+}
+
+impl Transmission {
+    /// When what it registered ends, if the home agent has `granted` this lifetime.
+    pub fn expires(&self, granted: Duration) -> Time {
+        self.sent_at + granted.min(self.lifetime)
+    }
 }
 
 /// The registration with one home agent at a time.
@@ -350,19 +360,23 @@ impl Registration {
             // An IPv4 care-of address that was not accepted gets an update of its own.
             care_of.retain(|one| !one.is_observed() || wanted.care_of().contains(one));
         }
-        let expires = sent.sent_at + granted.min(sent.lifetime);
+        let expires = sent.expires(granted);
         // Early enough for several retransmissions before expiry.
         let mut refresh = sent.sent_at + granted.min(sent.lifetime) * 3 / 4;
         if let Some(RefreshAdvice(advice)) = advice.filter(|RefreshAdvice(advice)| !advice.is_zero()) {
             refresh = refresh.min(sent.sent_at + advice.max(Duration::from_secs(4)));
         }
         self.serving_home_agent = Some(wanted.home_agent);
-        self.binding = Some(Binding { registration: wanted, requested: asked, expires, refresh_at: refresh });
+        let before = self.binding.as_ref().filter(|before| before.registration.home_agent == wanted.home_agent);
+        let held_until = before.map_or(expires, |before| before.held_until.max(expires));
+        self.binding =
+            Some(Binding { registration: wanted, requested: asked, expires, held_until, refresh_at: refresh });
     }
 
-    /// The home agent has registered `care_of` beside the others.
-    pub fn add_care_of(&mut self, care_of: CareOf) {
+    /// The home agent has registered `care_of` beside the others, until `expires`.
+    pub fn add_care_of(&mut self, care_of: CareOf, expires: Time) {
         let Some(binding) = &mut self.binding else { return };
+        binding.held_until = binding.held_until.max(expires);
         for known in [&mut binding.registration, &mut binding.requested] {
             if let Location::Away { care_of: held, mcoa: true } = &mut known.location {
                 held.retain(|other| other.bid != care_of.bid);
@@ -517,6 +531,22 @@ mod tests {
         assert!(!registration.needs_update(at(6), Some(&wanted(2))));
         assert_eq!(registration.deadline(), Some(at(5 + 45_000)));
         assert!(registration.needs_update(at(45_005), Some(&wanted(2))), "refreshed well before the end");
+    }
+
+    #[test]
+    fn home_agent_has_a_path_for_as_long_as_it_was_granted() {
+        let mut registration = Registration::new(Sequence(0));
+        let accept = |registration: &mut Registration, now: Time| {
+            registration.request_refresh();
+            assert!(registration.needs_update(now, Some(&wanted(1))));
+            let sequence = registration.record_sent(now, LIFETIME);
+            let (_, sent) = registration.find_by_sequence(sequence).unwrap();
+            registration.accept(wanted(1), sent, LIFETIME, None);
+            registration.binding().map(|binding| (binding.expires, binding.held_until))
+        };
+        assert_eq!(accept(&mut registration, at(0)), Some((at(60_000), at(60_000))));
+        registration.add_care_of(wanted(2).care_of()[0], at(3_600_000));
+        assert_eq!(accept(&mut registration, at(10_000)), Some((at(70_000), at(3_600_000))));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use roam6_wire::{Ipv6Endpoint, Prefix};
 use std::net::Ipv6Addr;
 
 use super::acknowledgement::{accepts_bid, echoes_timestamp, may_answer};
+use super::binding_update::lifetime_of;
 
 /// Maximum networks that are remembered; the oldest is removed.
 const MAX_NETWORKS: usize = 16;
@@ -330,7 +331,7 @@ impl MobileRouter {
         let same = self.registration.binding().is_some_and(|held| held.registration.home_agent == datagram.source);
         if same && accepts_bid(message, care_of.bid) {
             let before = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
-            self.registration.add_care_of(care_of);
+            self.registration.add_care_of(care_of, trial.sent.expires(lifetime_of(message.lifetime_units)));
             self.keep_lingering(now, &before);
         }
         true
