@@ -146,6 +146,9 @@ pub struct BindingRecord {
     /// The UDP ports of those of `care_of` that are reached in UDP over IPv6.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub udp_ports: Vec<(Bid, u16)>,
+    /// The path MTUs to those of `care_of` for which the mobile router has reported one, octets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path_mtus: Vec<(Bid, u16)>,
 }
 
 /// The last sequence number used.

@@ -178,6 +178,7 @@ impl Binding {
             link_local: registration.link_local.is_some(),
             home_link_address: registration.home_link_address,
             udp_ports: registration.care_of.iter().filter_map(|one| Some((one.bid, one.udp?))).collect(),
+            path_mtus: Vec::new(),
         }
     }
 }

@@ -89,6 +89,7 @@ impl HomeAgent {
             lifetime,
         };
         registration.sort_by_preference();
+        self.receive_path_mtus(now, &record.path_mtus, &registration, out);
         let (tunnel, sequence) = (self.tunnel_id(home), record.sequence);
         let timestamp = self.clamp_timestamp(now, Timestamp(record.timestamp));
         let mut binding = Binding { tunnel, sequence, timestamp, ..Default::default() };

@@ -3,10 +3,10 @@
 
 use super::HomeAgent;
 use super::cache::Registration;
-use super::request::UpdateRequest;
-use super::types::HomeAgentTimer;
+use super::types::{CareOf, HomeAgentTimer};
 use crate::{Outbox, Time};
 use core::time::Duration;
+use roam6_wire::Bid;
 use roam6_wire::ip6::MINIMUM_MTU;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -68,6 +68,15 @@ impl PathMtuCache {
         Some(until)
     }
 
+    /// The path MTUs that the mobile router has reported for these care-of addresses.
+    pub(super) fn reported_to(&self, registration: &Registration) -> Vec<(Bid, u16)> {
+        let reported = |care_of: &CareOf| {
+            let (mtu, _) = self.reported.get(&care_of.address)?;
+            Some((care_of.bid, u16::try_from(*mtu).ok()?))
+        };
+        registration.away().filter_map(reported).collect()
+    }
+
     /// Removes expired values for `remote`; returns when the next one expires.
     pub(super) fn expire(&mut self, now: Time, remote: Ipv6Addr) -> Option<Time> {
         for known in [&mut self.learned, &mut self.reported] {
@@ -81,17 +90,17 @@ impl PathMtuCache {
 }
 
 impl HomeAgent {
-    /// Records the path MTUs in an accepted update, for the care-of addresses that it registers.
+    /// Records the path MTUs in an accepted update, or in the journal, for the care-of addresses that it registers.
     pub(super) fn receive_path_mtus(
         &mut self,
         now: Time,
-        request: &UpdateRequest,
+        path_mtus: &[(Bid, u16)],
         next: &Registration,
         out: &mut Outbox,
     ) {
         for care_of in next.away() {
             let remote = care_of.address;
-            let reported = request.path_mtus.iter().find(|(bid, _)| *bid == care_of.bid);
+            let reported = path_mtus.iter().find(|(bid, _)| *bid == care_of.bid);
             let before = self.path_mtu.mtu_to(remote);
             let until = self.path_mtu.set_reported(now, remote, reported.map(|(_, mtu)| u32::from(*mtu)));
             if until.is_some()

@@ -99,7 +99,8 @@ impl HomeAgent {
 
     /// The journal record of a binding with this registration.
     pub(super) fn journal_item(&self, home: HomeAddress, binding: &Binding, registration: &Registration) -> Item {
-        let record = binding.journal_record(home, registration, &self.clock);
+        let mut record = binding.journal_record(home, registration, &self.clock);
+        record.path_mtus = self.path_mtu.reported_to(registration);
         Item::JournalRecord(JournalRecord::Binding(record))
     }
 

@@ -49,7 +49,7 @@ impl HomeAgent {
                 self.clear_fault(now, &request, out);
                 match verdict {
                     Decision::Register(registration) => {
-                        self.receive_path_mtus(now, &request, &registration, out);
+                        self.receive_path_mtus(now, &request.path_mtus, &registration, out);
                         self.start_registration(now, request.home, registration, answer, out)
                     }
                     Decision::Deregister => self.deregister(now, &request, answer, out),

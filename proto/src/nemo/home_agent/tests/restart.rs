@@ -7,6 +7,7 @@ use crate::contract::item::JournalKey;
 use crate::contract::report::NemoReport;
 use crate::{Clock, Command, Engine, Input, Key, Outcome, Output, Report, View};
 use core::time::Duration;
+use roam6_wire::Bid;
 use roam6_wire::mobility::MobilityOption;
 use std::sync::Arc;
 
@@ -28,6 +29,25 @@ fn journal_restores_bindings_with_remaining_lifetime() {
     assert!(!after.installed().is_empty());
     after.advance(Duration::from_secs(2));
     assert!(after.installed().is_empty());
+}
+
+#[test]
+fn journal_restores_reported_path_mtus() {
+    let mut before = TestBed::new(config());
+    before.send(&Update::new(40, "2001:db8:1::100").with(MobilityOption::PathMtu { bid: Bid(0), mtu: 1400 }));
+    let records = journal(&before);
+    let restored = |records| {
+        let mut after = TestBed::new(config());
+        after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records))));
+        after
+    };
+    let mut after = restored(records);
+    assert_eq!((after.tunnel(), journal(&after)), (before.tunnel(), journal(&before)));
+    after.advance(Duration::from_secs(1));
+    after.send(&Update::new(41, "2001:db8:1::100"));
+    before.send(&Update::new(41, "2001:db8:1::100"));
+    assert_eq!(after.tunnel(), before.tunnel(), "the option is gone");
+    assert_eq!(restored(journal(&after)).tunnel(), before.tunnel());
 }
 
 #[test]
