@@ -178,6 +178,7 @@ impl MobileRouter {
         if let Some(uplink) = self.uplink_on(link) {
             uplink.prober.hurry(now);
         }
+        self.test_path(now, link);
     }
 
     /// Detects faults that show by missing answers.

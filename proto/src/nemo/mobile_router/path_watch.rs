@@ -55,10 +55,7 @@ impl MobileRouter {
         else {
             return;
         };
-        let replaceable = self
-            .usable_care_of()
-            .iter()
-            .any(|other| other.link != link && self.uplink_of(other).is_some_and(|uplink| !uplink.prober.is_silent()));
+        let replaceable = self.is_replaceable(link);
         let Some(uplink) = self.uplink_on(link) else { return };
         if let Some(received) = traffic.last_received {
             uplink.prober.end_alarm(received);
@@ -73,6 +70,30 @@ impl MobileRouter {
         let next = uplink.suspicion.next_reading(now, variation, uplink.prober.is_alarmed());
         let before = self.path_watch.next.filter(|_| self.path_watch.unanswered == 0);
         self.path_watch = PathWatch { next: Some(before.map_or(next, |at| at.min(next))), unanswered: 0 };
+    }
+
+    /// Whether another path works that could take the place of that on `link`.
+    fn is_replaceable(&self, link: LinkId) -> bool {
+        let works = |uplink: &Uplink| !uplink.prober.is_silent();
+        self.usable_care_of().iter().any(|other| other.link != link && self.uplink_of(other).is_some_and(works))
+    }
+
+    /// Tests the path on `link`, which may have failed, if another one or another home agent could take its place. One
+    /// that is probed rarely may need longer for its first answer: the next probe has to do.
+    pub(super) fn test_path(&mut self, now: Time, link: LinkId) {
+        let wanted = |uplink: &Uplink| self.probe_config(uplink).is_some_and(|config| config.burst);
+        let tested = |uplink: &&Uplink| uplink.up() == Some(link) && wanted(uplink) && !uplink.prober.is_slow();
+        let is_tested = self.is_watching() && self.uplinks.iter().any(|uplink| tested(&uplink));
+        if !is_tested || !(self.is_replaceable(link) || self.home_agents.has_other()) {
+            return;
+        }
+        if let Some(uplink) = self.uplink_on(link) {
+            uplink.prober.raise_alarm(now);
+        }
+        // What is received by the path ends the test.
+        if self.path_watch.unanswered == 0 {
+            self.path_watch.next = Some(now);
+        }
     }
 
     /// The interface by which a path leaves.

@@ -365,3 +365,26 @@ fn icmp_error_is_a_hint_and_no_proof() {
     net.wait(2_000);
     assert_eq!(net.remote(), Some(ip(SECOND)));
 }
+
+/// A path that is probed at its usual interval is tested by a burst, if something could take its place.
+#[test]
+fn icmp_error_tests_the_path_at_once() {
+    let probe = Some(ProbeConfig { burst: true, ..ProbeConfig::default() });
+    let mut net = Net::new(MobileRouterConfig { probe, ..settings(&[FIRST]) });
+    net.wait(10_000);
+    assert_eq!(feed_unreachable(&mut net, FIRST), (1, 0), "nothing could take its place");
+    let mut net = Net::new(MobileRouterConfig { probe, ..settings(&[FIRST, SECOND]) });
+    net.wait(10_000);
+    assert_eq!(feed_unreachable(&mut net, FIRST), (1, 1));
+    net.wait(5_000);
+    assert_eq!((net.remote(), net.named("path_down", 0).len()), (Some(ip(FIRST)), 0), "it works");
+    net.dead.insert(ip(FIRST));
+    // The answers on the way.
+    net.wait(50);
+    let told = net.millis();
+    feed_unreachable(&mut net, FIRST);
+    net.wait(750);
+    let down = net.named("path_down", told);
+    assert!(down.first().is_some_and(|at| *at <= told + 150), "{down:?} after {told}");
+    assert_eq!(net.remote(), Some(ip(SECOND)));
+}
