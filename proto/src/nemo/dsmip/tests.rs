@@ -3,6 +3,7 @@
 
 mod authentication;
 mod handover;
+mod home_agents;
 mod ipv4_home_address;
 mod nat;
 mod pair;

@@ -5,13 +5,13 @@
 //! The binding at the former home agent stays until another one has accepted the registration, so that an uplink
 //! without coverage costs nothing: without any answer nothing changes.
 //!
-//! Over IPv4 another home agent is also asked by a de-registration, since many networks let nothing but UDP through. It
-//! has no binding that would end, and any answer that is authenticated shows that it lives.
+//! Over IPv4, and in UDP over IPv6, another home agent is also asked by a de-registration, since many networks let nothing
+//! but UDP through. It has no binding that would end, and any answer that is authenticated shows that it lives.
 
 use super::MobileRouter;
 use super::discovery::NEXT_HOME_AGENT_DELAY;
 use super::probe::{Probe, Prober};
-use super::registration::{Binding, DesiredRegistration, Location};
+use super::registration::{Binding, CareOf, DesiredRegistration, Location};
 use super::uplink::Uplink;
 use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::Timestamp;
@@ -43,7 +43,7 @@ const HOLD_DOWN: Duration = Duration::from_secs(20);
 /// Initial and maximum interval of de-registrations at the former home agent; it doubles.
 const DEREGISTRATION_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_DEREGISTRATION_INTERVAL: Duration = Duration::from_secs(16);
-/// Interval of asking all other home agents over IPv4, at first; it doubles so many times.
+/// Interval of asking all other home agents in this way, at first; it doubles so many times.
 const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_QUESTION_DOUBLINGS: usize = 4;
 
@@ -155,7 +155,8 @@ impl MobileRouter {
         if self.failover.trial.is_some() {
             return;
         }
-        if !self.are_all_paths(|prober| prober.is_silent() || prober.missed() > MAX_MISSED_PROBES) {
+        let unanswered = self.is_first_update_unanswered();
+        if !unanswered && !self.are_all_paths(|prober| prober.is_silent() || prober.missed() > MAX_MISSED_PROBES) {
             self.failover.verification = None;
             return;
         }
@@ -174,7 +175,7 @@ impl MobileRouter {
             self.registration.verify_binding(now);
         }
         let Some((other, _)) = check.alternate else { return };
-        let dead = lost && self.answer_due().is_some_and(|due| due <= now);
+        let dead = (lost || unanswered) && self.answer_due().is_some_and(|due| due <= now);
         if let Some(former) = self.home_agents.in_use().filter(|former| dead && *former != other) {
             self.start_trial(now, former, other);
         }
@@ -312,16 +313,50 @@ impl MobileRouter {
         }
     }
 
-    /// The de-registration that asks another home agent over the IPv4 path of `probe`, if no echo request was answered.
+    /// The other home agents that can be asked from `care_of`, in turn. Whether one serves UDP over IPv6 is not known
+    /// before it answers.
+    fn others_to_ask(&self, care_of: &CareOf) -> Vec<Ipv6Addr> {
+        let is_other = |agent: &Ipv6Addr| {
+            let has_address = care_of.ipv4().is_none() || self.ipv4_of(*agent).is_some();
+            Some(*agent) != self.home_agents.in_use() && !self.failover.held_down.contains_key(agent) && has_address
+        };
+        self.home_agents.from_next().filter(is_other).collect()
+    }
+
+    /// The de-registration that asks `home_agent` from `care_of` whether it lives.
+    fn ask(&mut self, home_agent: Ipv6Addr, care_of: CareOf, out: &mut Outbox) -> Option<Transmit> {
+        let mcoa = self.registers_several();
+        let wanted = DesiredRegistration { home_agent, location: Location::Away { care_of: vec![care_of], mcoa } };
+        let message = self.deregistration(self.now, &wanted, out);
+        let sequence = self.registration.sequence();
+        self.failover.questions.insert(home_agent, Question { wanted, sequence });
+        message
+    }
+
+    /// The questions that go with a repetition of the first update over IPv4 or in UDP: such a path is not probed before
+    /// it is registered. While the state of a previous instance forwards, another home agent may have its binding.
+    pub(super) fn ask_before_binding(&mut self, out: &mut Outbox) -> Vec<Transmit> {
+        let sender = self.registration.pending().and_then(DesiredRegistration::first_visited).copied();
+        let asks = self.is_first_update_unanswered() && self.is_takeover_complete();
+        let Some(sender) = sender.filter(|_| asks) else { return Vec::new() };
+        let others = self.others_to_ask(&sender);
+        others.into_iter().filter_map(|home_agent| self.ask(home_agent, sender, out)).collect()
+    }
+
+    /// Whether the first update over IPv4 or in UDP had to be repeated.
+    fn is_first_update_unanswered(&self) -> bool {
+        let sender = self.registration.pending().and_then(DesiredRegistration::first_visited);
+        let is_bound = self.registration.binding().is_some_and(Binding::is_away);
+        let idle = self.failover.trial.is_none() && !is_bound;
+        let watches = idle && self.config.probe.is_some() && self.home_agents.has_other();
+        watches && sender.is_some_and(CareOf::is_observed) && self.registration.is_repeated()
+    }
+
+    /// The question to another home agent over the path of `probe`, if that is IPv4 or UDP, and no echo request was answered.
     fn next_question(&mut self, probe: Probe, out: &mut Outbox) -> Option<Transmit> {
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == probe.bid)?;
-        let care_of = self.care_of_on(uplink).filter(|care_of| care_of.ipv4().is_some())?;
-        let in_use = self.home_agents.in_use();
-        let is_other = |agent: &Ipv6Addr| {
-            Some(*agent) != in_use && !self.failover.held_down.contains_key(agent) && self.ipv4_of(*agent).is_some()
-        };
-        let others: Vec<Ipv6Addr> = self.home_agents.from_next().filter(is_other).collect();
-        let (now, mcoa) = (self.now, self.registers_several());
+        let care_of = self.care_of_on(uplink).filter(CareOf::is_observed)?;
+        let (now, others) = (self.now, self.others_to_ask(&care_of));
         let check = self.failover.verification.as_mut()?;
         let had_time = check.direct.get(&probe.bid).is_some_and(|echoes| echoes.sent > 0);
         if check.alternate.is_some() || !had_time || check.ask_at > now {
@@ -333,11 +368,7 @@ impl MobileRouter {
             let rounds = check.asked / others.len() - 1;
             check.ask_at = now + QUESTION_INTERVAL * (1 << rounds.min(MAX_QUESTION_DOUBLINGS));
         }
-        let wanted = DesiredRegistration { home_agent, location: Location::Away { care_of: vec![care_of], mcoa } };
-        let message = self.deregistration(now, &wanted, out);
-        let sequence = self.registration.sequence();
-        self.failover.questions.insert(home_agent, Question { wanted, sequence });
-        message
+        self.ask(home_agent, care_of, out)
     }
 
     /// Processes an answer to a question; returns whether it is one.

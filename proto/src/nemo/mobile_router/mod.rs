@@ -270,6 +270,7 @@ impl MobileRouter {
                 self.note_deregistration_sent();
             }
             messages.extend(self.send_update(now, &wanted, out));
+            messages.extend(self.ask_before_binding(out));
         }
         messages.extend(self.next_path_update(now, out));
         messages.extend(self.send_trials(now, &trials, out));

@@ -305,6 +305,11 @@ impl Registration {
         self.pending.as_ref().is_some_and(|pending| !pending.transmissions.is_empty())
     }
 
+    /// Whether the pending update was sent more than once.
+    pub fn is_repeated(&self) -> bool {
+        self.pending.as_ref().is_some_and(|pending| pending.transmissions.len() > 1)
+    }
+
     /// Whether the pending update was sent a while ago, and its retransmission is not due soon.
     pub fn is_waiting_long(&self, now: Time) -> bool {
         self.pending.as_ref().is_some_and(|pending| {
