@@ -1,5 +1,5 @@
 //! A home agent loses power under traffic, and returns: the gap until the other one of `home_agents` carries both
-//! directions, over uplinks with IPv6, IPv4, IPv4 behind a NAT, and where nothing but UDP passes. All settings, lifetimes
+//! directions, over uplinks with IPv6, IPv4, IPv4 behind a NAT, and where nothing but UDP passes over either. All settings, lifetimes
 //! too, have their defaults.
 
 use crate::experiments::prelude::*;
@@ -22,8 +22,13 @@ const RATE: u32 = 100;
 /// Octets per second of the transfer in each direction.
 const TRANSFER_RATE: u64 = 200_000;
 
-const ACCESSES: [(&str, Access); 4] =
-    [("ipv6", Access::Ipv6), ("ipv4", Access::Ipv4), ("nat", Access::Translated), ("udp", Access::UdpOnly)];
+const ACCESSES: [(&str, Access); 5] = [
+    ("ipv6", Access::Ipv6),
+    ("ipv4", Access::Ipv4),
+    ("nat", Access::Translated),
+    ("nat_udp", Access::UdpOnly),
+    ("ipv6_udp", Access::UdpOverIpv6),
+];
 
 /// Upward and downward gaps, milliseconds, and changes of the home agent after it was replaced.
 #[derive(Default)]

@@ -1,5 +1,5 @@
 //! Two home agents with one prefix table, far from each other, and a vehicle with one uplink, which has IPv6, IPv4, or
-//! IPv4 behind a NAT, which may let UDP through and nothing else.
+//! IPv4 behind a NAT, and may let UDP through and nothing else.
 //!
 //! ```text
 //!   cn ──── core ──── ha0
@@ -28,6 +28,14 @@ pub(crate) enum Access {
     Translated,
     /// The same, and nothing but UDP passes.
     UdpOnly,
+    /// IPv6, of which nothing but UDP passes.
+    UdpOverIpv6,
+}
+
+impl Access {
+    fn has_ipv6(self) -> bool {
+        matches!(self, Access::Ipv6 | Access::UdpOverIpv6)
+    }
 }
 
 /// The networks.
@@ -73,10 +81,10 @@ impl HomeAgentPair {
         let vehicle = Vehicle::start(&emulator, 0, &["up0"], |mr| {
             let config = nemo::mobile_router_config_with(mr, 0, &["up0"], &addresses)?;
             let ipv4 = "home_agents_ipv4 = [\"203.0.113.1\", \"203.0.113.2\"]\n";
-            Ok(if access == Access::Ipv6 { config } else { config + ipv4 })
+            Ok(if access.has_ipv6() { config } else { config + ipv4 })
         })?;
         emulator.plug(vehicle.uplink(0)?, link)?;
-        if access != Access::Ipv6 {
+        if !access.has_ipv6() {
             vehicle.mr.ip(&["address add 192.168.8.2/24 dev up0"])?;
             let route = || vehicle.mr.ip(&["route replace default via 192.168.8.1 dev up0"]).ok();
             clock::wait_for(TIMEOUT, route).context("no IPv4 route by the uplink")?;
@@ -163,7 +171,10 @@ fn access_network(emulator: &LinkEmulator, core: &Host, access: Access) -> Resul
     ])?;
     let prefix = "2001:db8:a1::/64";
     match access {
-        Access::Ipv6 => {
+        Access::Ipv6 | Access::UdpOverIpv6 => {
+            if access == Access::UdpOverIpv6 {
+                pass_udp_only(&router, "ip6", "meta l4proto != udp")?;
+            }
             core.ip(&[&format!("route add {prefix} via 2001:db8:f1::2")])?;
             router.ip(&["address add 2001:db8:a1::1/64 dev lan0"])?;
             let radvd = access_router::advertise(&router, "lan0", prefix)?;
@@ -173,13 +184,18 @@ fn access_network(emulator: &LinkEmulator, core: &Host, access: Access) -> Resul
         Access::Translated => translate(&router)?,
         Access::UdpOnly => {
             translate(&router)?;
-            let filter =
-                "table ip wall { chain forward { type filter hook forward priority 0; ip protocol != udp drop; }; }";
-            router.output("nft", &[filter]).context("a firewall by nftables")?;
+            pass_udp_only(&router, "ip", "ip protocol != udp")?;
         }
     }
     router.ip(&["address add 192.168.8.1/24 dev lan0"])?;
     Ok((link, router, None))
+}
+
+/// A firewall that forwards UDP alone.
+fn pass_udp_only(router: &Host, family: &str, others: &str) -> Result<()> {
+    let filter =
+        format!("table {family} wall {{ chain forward {{ type filter hook forward priority 0; {others} drop; }}; }}");
+    router.output("nft", &[&filter]).map(drop).context("a firewall by nftables")
 }
 
 /// A NAT before the visited network of `router`.
