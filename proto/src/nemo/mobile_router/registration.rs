@@ -17,6 +17,8 @@ const MAX_BINDACK_TIMEOUT: Duration = Duration::from_secs(32);
 /// delayed.
 const UPDATE_BURST: u32 = 3;
 const UPDATE_INTERVAL: Duration = Duration::from_millis(334);
+/// A retransmission that is due within this time need not be sent sooner.
+const DUE_SOON: Duration = Duration::from_millis(100);
 /// Unanswered updates when the maximum timeout is reached; fewer if some were rejected.
 const MAX_UNANSWERED: usize = 5;
 /// Maximum transmissions of one update whose acknowledgement may still arrive.
@@ -314,8 +316,7 @@ impl Registration {
     pub fn is_waiting_long(&self, now: Time) -> bool {
         self.pending.as_ref().is_some_and(|pending| {
             let last = pending.transmissions.last().map(|sent| sent.sent_at);
-            last.is_none_or(|last| last + INITIAL_BINDACK_TIMEOUT / 2 <= now)
-                && pending.next_at > now + INITIAL_BINDACK_TIMEOUT / 2
+            last.is_none_or(|last| last + INITIAL_BINDACK_TIMEOUT / 2 <= now) && pending.next_at > now + DUE_SOON
         })
     }
 
