@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::nft::hooks::{ForeignHook, Hooks};
-use crate::nft::other_firewalls;
+use crate::nft::other_firewalls::FirewallDetector;
 use crate::tunnel::Tunnels;
 use core::time::Duration;
 use roam6_proto::Time;
@@ -39,6 +39,7 @@ pub struct Firewall {
 /// Detects firewalls.
 pub(crate) struct FirewallMonitor {
     policy: Policy,
+    detector: FirewallDetector,
     found: Vec<ForeignHook>,
     /// The hooks that the tunnels respect now.
     applied: Hooks,
@@ -54,6 +55,7 @@ impl FirewallMonitor {
     pub(crate) fn new(policy: Policy) -> FirewallMonitor {
         FirewallMonitor {
             policy,
+            detector: FirewallDetector::default(),
             found: Vec::new(),
             applied: Hooks::default(),
             has_fast_path: true,
@@ -75,7 +77,7 @@ impl FirewallMonitor {
     /// The tunnels', if the maps cannot be written.
     pub(crate) fn check(&mut self, now: Time, tunnels: &mut dyn Tunnels) -> Result<Option<String>, Error> {
         self.next_check = now + CHECK_INTERVAL;
-        let (found, failed) = match other_firewalls::find_all() {
+        let (found, failed) = match self.detector.find_all() {
             Ok(found) => (found, None),
             // A firewall that cannot be read may exist.
             Err(error) => {

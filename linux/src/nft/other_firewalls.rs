@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::netlink::attribute::{find, text_of};
 use crate::netlink::socket::{encode, exchange, open, repeat_dump};
 use netlink_packet_core::NLM_F_DUMP;
-use netlink_sys::protocols;
+use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
 use nix::libc;
 
@@ -20,32 +20,52 @@ const NEW_CHAIN: u16 = 0x0a03;
 /// Octets of the family, the version and the resource before the attributes.
 const HEAD: usize = 4;
 
-/// All firewalls on the forwarding path.
+/// Finds firewalls on the forwarding path.
 ///
-/// # Errors
-/// The kernel's, if it refuses a dump.
-pub(crate) fn find_all() -> Result<Vec<ForeignHook>, Error> {
-    let mut found = repeat_dump(dump)?;
-    found.extend(iptables_legacy::find_all()?);
-    Ok(found)
-}
+/// The socket stays open: a process that closes a socket of NETLINK_NETFILTER waits until the kernel has destroyed what earlier
+/// transactions removed, which is after an RCU grace period, up to seconds on a busy machine (nft_rcv_nl_event). Each handover
+/// replaces the table of source filters.
+#[derive(Default)]
+pub(crate) struct FirewallDetector(Option<Socket>);
 
-/// The base chains on the forwarding path, and whether they changed meanwhile.
-fn dump() -> Result<(Vec<ForeignHook>, bool), Error> {
-    let what = "nftables chains";
-    // Without nftables there are none.
-    let Ok(socket) = open(protocols::NETLINK_NETFILTER, what) else { return Ok((Vec::new(), false)) };
-    let mut found = Vec::new();
-    let changed = exchange(&socket, &encode(GET_CHAIN, NLM_F_DUMP, 0, &[0; HEAD]), 0, |message| {
-        if message.message_type() == NEW_CHAIN {
-            found.extend(read_chain(message.payload()));
+impl FirewallDetector {
+    /// All firewalls on the forwarding path.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses a dump.
+    pub(crate) fn find_all(&mut self) -> Result<Vec<ForeignHook>, Error> {
+        let mut found = repeat_dump(|| self.dump())?;
+        found.extend(iptables_legacy::find_all()?);
+        Ok(found)
+    }
+
+    /// The base chains on the forwarding path, and whether they changed meanwhile.
+    fn dump(&mut self) -> Result<(Vec<ForeignHook>, bool), Error> {
+        let what = "nftables chains";
+        let socket = match self.0.take() {
+            Some(socket) => socket,
+            None => match open(protocols::NETLINK_NETFILTER, what) {
+                Ok(socket) => socket,
+                // Without nftables there are none.
+                Err(_) => return Ok((Vec::new(), false)),
+            },
+        };
+        let mut found = Vec::new();
+        let changed = exchange(&socket, &encode(GET_CHAIN, NLM_F_DUMP, 0, &[0; HEAD]), 0, |message| {
+            if message.message_type() == NEW_CHAIN {
+                found.extend(read_chain(message.payload()));
+            }
+        });
+        match changed {
+            // A kernel without nftables.
+            Err((Errno::EINVAL | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT, _)) => Ok((found, false)),
+            // The rest of the reply may still be queued: the next dump has a socket of its own.
+            Err((_, why)) => Err(Error::new(what, why)),
+            Ok(changed) => {
+                self.0 = Some(socket);
+                Ok((found, changed))
+            }
         }
-    });
-    match changed {
-        // A kernel without nftables.
-        Err((Errno::EINVAL | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT, _)) => Ok((found, false)),
-        Err((_, why)) => Err(Error::new(what, why)),
-        Ok(changed) => Ok((found, changed)),
     }
 }
 
@@ -85,7 +105,10 @@ fn forwarding_hooks(family: i32, hook: i32) -> Option<(&'static str, Hooks)> {
 #[allow(clippy::unwrap_used, reason = "a test fails at the assertion")]
 mod tests {
     use super::super::attribute::{nested, number, text};
+    use super::super::{Hook, Nftables};
     use super::*;
+    use nix::sched::{CloneFlags, unshare};
+    use nix::sys::stat::fstat;
 
     /// A base chain as the kernel dumps it.
     fn chain(family: i32, table: &str, hook: i32) -> Vec<u8> {
@@ -121,6 +144,22 @@ mod tests {
         }
         let found = read_chain(&chain(NFPROTO_INET, "filter", NF_INET_FORWARD)).unwrap();
         assert_eq!(found.name, "nftables inet filter c");
+    }
+
+    #[test]
+    fn handover_does_not_wait_for_the_destruction_of_replaced_rules() {
+        let test = "handover_does_not_wait_for_the_destruction_of_replaced_rules";
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            return println!("skipped: {test}: no network namespace: {error}");
+        }
+        let mut detector = FirewallDetector::default();
+        let mut find = || {
+            detector.find_all().unwrap();
+            detector.0.as_ref().map(|socket| fstat(socket).unwrap().st_ino)
+        };
+        let Some(first) = find() else { return println!("skipped: {test}: no nftables here") };
+        Nftables::open().unwrap().put(super::OWN[1], Hook::Prerouting, &[]).unwrap();
+        assert_eq!(find(), Some(first), "to close the socket takes an RCU grace period now");
     }
 
     #[test]
