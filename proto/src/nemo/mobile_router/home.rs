@@ -5,6 +5,7 @@
 use super::MobileRouter;
 use super::uplink::Uplink;
 use crate::contract::config::nemo::DadMode;
+use crate::contract::input::AddressEvent;
 use crate::contract::report::{LinkReport, NemoReport};
 use crate::link::dad::DadProbe;
 use crate::link::nd_messages;
@@ -33,6 +34,8 @@ pub(super) struct HomeLink {
     pub(super) home_and_away: bool,
     /// In that case, the home agent leaves the defence of the home address to this router.
     pub(super) defends_home_address: bool,
+    /// This router has announced the home address.
+    announced: bool,
     /// Another node has the home address.
     pub(super) is_duplicate: bool,
     /// Duplicate address detection in progress.
@@ -52,6 +55,7 @@ impl HomeLink {
             deregistered: false,
             home_and_away: false,
             defends_home_address: false,
+            announced: false,
             is_duplicate: false,
             dad: None,
             binding_denied: false,
@@ -200,16 +204,30 @@ impl MobileRouter {
 
     /// Announces this router's addresses on the home link in place of the home agent (RFC 6275 §11.5.5), with the R
     /// flag, which the home agent's proxy had (RFC 3963 §6.2).
-    pub(super) fn send_neighbour_advertisements(&self, out: &mut Outbox) {
+    pub(super) fn send_neighbour_advertisements(&mut self, out: &mut Outbox) {
         let own = |uplink: &Uplink| Some((uplink.up()?, uplink.interface.as_ref()?.address?));
         let uplink = self.uplinks.iter().find(|uplink| uplink.on_home_link && uplink.up() == self.home_link_id());
         let Some((link, address)) = uplink.and_then(own) else { return };
+        if let Some(home) = &mut self.home_link {
+            home.announced = true;
+        }
         let source = address.link_local();
         for target in [self.config.home_address.0, source] {
             let options = vec![NeighbourOption::TargetLinkAddress(address)];
             let message = NeighbourAdvertisement { router: true, solicited: false, overrides: true, target, options };
             let message = Message::NeighbourAdvertisement(message);
             out.transmit(nd_messages::transmit_on_link(Via::Link(link), &message, source, ALL_NODES));
+        }
+    }
+
+    /// Announces the home address again when the kernel has assigned it, which may be after the acknowledgement: Linux then
+    /// answers no solicitation yet, a home agent without a neighbour entry learns nothing from an announcement (RFC 4861
+    /// §7.2.5), and it solicits again after a second only (RETRANS_TIMER).
+    pub(super) fn receive_home_address(&mut self, event: &AddressEvent, out: &mut Outbox) {
+        let assigned = event.address == self.config.home_address.0 && event.state.is_usable();
+        let announced = self.home_link.as_ref().is_some_and(|home| home.announced);
+        if assigned && announced && self.home_address_link() == Some(event.link) {
+            self.send_neighbour_advertisements(out);
         }
     }
 

@@ -379,7 +379,10 @@ impl Engine for MobileRouter {
             Input::Address(event) if event.state == AddressState::DadFailed => {
                 self.receive_duplicate(now, event.link, event.address, out);
             }
-            Input::Address(event) => self.receive_ipv4_address(event),
+            Input::Address(event) => {
+                self.receive_ipv4_address(event);
+                self.receive_home_address(event, out);
+            }
             Input::Neighbour(event) => {
                 self.relay_neighbour(now, event, out);
                 if !event.reachable

@@ -1,6 +1,7 @@
 //! Coming home, being there, and leaving again.
 
 use super::*;
+use crate::contract::input::{AddressEvent, AddressState};
 use crate::contract::report::{LinkReport, NemoReport};
 
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
@@ -75,6 +76,27 @@ fn return_home_deregisters_before_announcing_the_home_address() {
     assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI));
     bench.acknowledge(&away, Status::ACCEPTED);
     assert_eq!((bench.default_route(), bench.paths()), (Some(NextHop::Tunnel(TunnelId(1))), vec![(ip(CARE_OF), 1)]));
+}
+
+#[test]
+fn home_address_is_announced_again_once_the_kernel_has_it() {
+    let mut bench = TestBed::new(config());
+    bench.link(LAN, true);
+    bench.attach(WIFI, "2001:db8:1::/64");
+    bench.now = at(3000);
+    bench.link(WIFI, false);
+    bench.link(WIFI, true);
+    let update = update(&bench.advertise_home(true));
+    let assigned = |bench: &mut TestBed, link, address| {
+        let state = AddressState::Preferred;
+        messages(&bench.feed(Input::Address(AddressEvent { link, address: ip(address), state })))
+    };
+    assert_eq!(assigned(&mut bench, WIFI, "2001:db8::100"), [], "the home agent still defends it");
+    let announcements = messages(&bench.acknowledge(&update, Status::ACCEPTED));
+    assert_eq!(announcements.len(), 2);
+    assert_eq!(assigned(&mut bench, WIFI, "2001:db8::100"), announcements);
+    assert_eq!(assigned(&mut bench, LAN, "2001:db8::100"), []);
+    assert_eq!(assigned(&mut bench, WIFI, "fe80::ff:fe00:2"), []);
 }
 
 #[test]
