@@ -187,13 +187,16 @@ impl MptcpTestbed {
     /// Plugs uplink `index` in at `spot`, with the route to prefixes delegated there; the time of link-up, microseconds
     /// since 1970.
     pub(crate) fn plug(&self, index: usize, spot: AttachmentPoint) -> Result<u64> {
-        let port = self.vehicle.uplink(index)?;
-        if let AttachmentPoint::Visited(number) = spot {
-            let gateway = self.network.emulator.link_local(port)?;
-            let route = format!("route replace {}/48 via {gateway} dev lan0", nemo::delegated_pool(number));
-            self.visited(number)?.router.ip(&[&route])?;
-        }
-        self.network.emulator.plug(port, self.segment(spot)?)
+        self.route_delegated_prefixes(index, spot)?;
+        self.network.emulator.plug(self.vehicle.uplink(index)?, self.segment(spot)?)
+    }
+
+    /// Has the access router at `spot` route what it delegates to uplink `index`.
+    fn route_delegated_prefixes(&self, index: usize, spot: AttachmentPoint) -> Result<()> {
+        let AttachmentPoint::Visited(number) = spot else { return Ok(()) };
+        let gateway = self.network.emulator.link_local(self.vehicle.uplink(index)?)?;
+        let route = format!("route replace {}/48 via {gateway} dev lan0", nemo::delegated_pool(number));
+        self.visited(number)?.router.ip(&[&route])
     }
 
     /// Unplugs uplink `index`; the time, microseconds since 1970.
@@ -206,11 +209,13 @@ impl MptcpTestbed {
         [self.vehicle.node(), self.network.correspondent()]
     }
 
-    /// Moves the first uplink: unplugs it, and plugs it in at `spot` a moment later.
+    /// Moves the first uplink: unplugs it, and plugs it in at `spot` a moment later. The route is there before, because a
+    /// program that sets it may take as long as a handover on a busy machine.
     pub(crate) fn replug(&self, spot: AttachmentPoint) -> Result<()> {
+        self.route_delegated_prefixes(0, spot)?;
         self.unplug(0)?;
         sleep(UNPLUGGED_TIME);
-        self.plug(0, spot).map(drop)
+        self.network.emulator.plug(self.vehicle.uplink(0)?, self.segment(spot)?).map(drop)
     }
 
     /// Plugs the first uplink into access network `number` and waits for the home path and a care-of address.
