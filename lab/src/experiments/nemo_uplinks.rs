@@ -1,5 +1,5 @@
 //! Two uplinks of any two families, registered together: gap and loss when the preferred one is pulled and comes back, and
-//! how flows are distributed by weights (RFC 5648, RFC 5555).
+//! how flows are distributed by weights (RFC 5648, RFC 5555); and how soon packets pass by UDP once a firewall drops the tunnel.
 
 use crate::experiments::prelude::*;
 use crate::load::handover::{HandoverMeasurement, HandoverSeries, HandoverTraffic, OBSERVATION_TIME};
@@ -35,6 +35,13 @@ const FLOW_PORT: u16 = 9400;
 /// Octets of a datagram.
 const DATAGRAM: usize = 400;
 
+/// What a firewall begins to drop on the way of an uplink in use: the tunnel alone, and all that does not pass UDP-only networks.
+const FILTERS: [&str; 2] = ["41", "4, 41, 50, 135"];
+/// An uplink that does not go over to UDP within this time has failed.
+const FALLBACK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Datagrams per second in each direction meanwhile.
+const FALLBACK_RATE: u32 = 100;
+
 /// What was measured with two families.
 struct Findings {
     planned: Vec<HandoverMeasurement>,
@@ -62,7 +69,7 @@ impl Findings {
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let all = Family::ALL.into_iter().flat_map(|first| Family::ALL.map(|second| [first, second]));
     let (pairs, times) = if run.quick { (QUICK.to_vec(), 1) } else { (all.collect(), 10) };
-    run.set_steps(pairs.len());
+    run.set_steps(pairs.len() + 1);
     let tried = pairs.len();
     let mut measured = Vec::new();
     for pair in pairs {
@@ -77,6 +84,40 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         }
     }
     summarise(run, measured, tried);
+    run.step("UDP in place of a tunnel that is filtered");
+    measure_udp_fallback(run, times)
+}
+
+/// Filters the tunnel on the only uplink of a vehicle, and measures how long nothing passes until UDP is in use. Each time another
+/// vehicle, since one remembers the network.
+fn measure_udp_fallback(run: &mut Run, times: usize) -> Result<()> {
+    let vehicles = u8::try_from(times * FILTERS.len())?;
+    let network = uplinks::build(DELAY, vehicles, [Family::Ipv6; 2])?;
+    let [access, _] = &network.visited;
+    let mut silences = Vec::new();
+    for (number, filter) in (0..vehicles).zip(FILTERS.into_iter().cycle()) {
+        let vehicle = network.vehicle_with(number, &["up0"], ROUTER_KEYS)?;
+        plug(&network, &vehicle, 0)?;
+        vehicle.wait_until_connected(CORRESPONDENT)?;
+        let mut train = Train::start([vehicle.node(), network.correspondent()], 9100, FALLBACK_RATE)?;
+        sleep(OBSERVATION_TIME);
+        let began = clock::unix_micros();
+        uplinks::drop_protocols(access, filter)?;
+        let is_udp = |report: &Report| matches!(report, Report::Nemo(NemoReport::TransportChanged { .. }));
+        let changed = vehicle.daemon.events.wait_for(began, FALLBACK_TIMEOUT, is_udp);
+        changed.with_context(|| format!("no change to UDP where {filter} are dropped"))?;
+        sleep(OBSERVATION_TIME);
+        // Packets of the last moments may still be in flight.
+        silences.push(train.longest_silence(began, clock::unix_micros() - 150_000) as f64 / 1000.0);
+        train.stop();
+        network.emulator.unplug(vehicle.uplink(0)?)?;
+        uplinks::drop_nothing(access)?;
+    }
+    run.rows.push(
+        json!({ "kind": "udp_fallback", "filters": FILTERS, "silence_ms": distribution(silences.iter().copied()),
+        "each": silences }),
+    );
+    run.summarise("udp_fallback_ms_max", percentile(silences, 1.0).map(round));
     Ok(())
 }
 

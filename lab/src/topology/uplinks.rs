@@ -26,8 +26,8 @@ pub(crate) const ROUTER_KEYS: &str = "home_agents_ipv4 = [\"192.0.2.1\"]\n";
 /// A symmetric NAT: a mapping for each destination, from any port.
 const NAT: &str =
     "table ip nat { chain out { type nat hook postrouting priority 100; oifname \"net0\" masquerade fully-random; }; }";
-const UDP_ALONE: &str = "table ip6 firewall { chain passed { type filter hook forward priority 0; \
-                         meta l4proto { 4, 41, 50, 135 } drop; exthdr frag exists drop; }; }";
+/// What a firewall drops that passes UDP alone of the protocols that roam6 uses.
+const ALL_BUT_UDP: &str = "4, 41, 50, 135";
 
 impl Family {
     /// All of them.
@@ -72,10 +72,24 @@ pub(crate) fn build(delay: Duration, vehicles: u8, families: [Family; 2]) -> Res
             core.ip(&[&format!("route add {net}.{offset}/{length} via 198.51.100.{next}")])?;
         }
         if family == Family::Ipv6Udp {
-            access.router.output("nft", &[UDP_ALONE])?;
+            drop_protocols(access, ALL_BUT_UDP)?;
         }
     }
     Ok(network)
+}
+
+/// Has the router of an access network drop forwarded IPv6 packets of these protocols, and fragments.
+pub(crate) fn drop_protocols(access: &AccessNetwork, protocols: &str) -> Result<()> {
+    let firewall = format!(
+        "table ip6 firewall {{ chain passed {{ type filter hook forward priority 0; \
+         meta l4proto {{ {protocols} }} drop; exthdr frag exists drop; }}; }}"
+    );
+    access.router.output("nft", &[&firewall]).map(drop)
+}
+
+/// Ends what [`drop_protocols`] began.
+pub(crate) fn drop_nothing(access: &AccessNetwork) -> Result<()> {
+    access.router.output("nft", &["delete table ip6 firewall"]).map(drop)
 }
 
 /// Replaces IPv6 by IPv4.
