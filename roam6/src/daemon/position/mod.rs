@@ -111,6 +111,10 @@ mod tests {
         let server = listener.local_addr().unwrap().to_string();
         let mut positions = PositionSource::start(&Position::Gpsd(server)).unwrap();
         let (mut client, _) = listener.accept().unwrap();
+        // A connection that is closed with octets unread is reset, and a reset discards what was written.
+        let mut request = String::new();
+        BufReader::new(&client).read_line(&mut request).unwrap();
+        assert!(request.starts_with("?WATCH="), "{request}");
         writeln!(client, "{{\"class\":\"VERSION\"}}\n{TPV}").unwrap();
         drop(client);
         let fixes = await_fixes(&mut positions, 2);
