@@ -2,8 +2,7 @@
 //! rearranged in place. At any instant a reader finds all valid records, and none that was removed.
 
 use super::line::{Line, ParsedLine, blank, key_of};
-use super::{Extent, Journal, NAME, NEW, create, is_full, lines, sync_directory};
-use roam6_proto::contract::item::JournalKey;
+use super::{Extent, Journal, LineKey, NAME, NEW, create, is_full, lines, sync_directory};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -42,10 +41,10 @@ impl Journal {
         let mut new = BufWriter::new(create(&path, true)?);
         let mut places = BTreeMap::new();
         let (mut at, mut line) = (0, Vec::new());
-        for (key, place) in &self.extents {
-            self.read_line(*place, &mut line)?;
+        for (key, place) in self.lines_in_order() {
+            self.read_line(place, &mut line)?;
             new.write_all(&line)?;
-            places.insert(*key, Extent { at, ..*place });
+            places.insert(key, Extent { at, ..place });
             at += u64::from(place.length);
         }
         let new = new.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -68,16 +67,21 @@ impl Journal {
             }
             self.file.sync_data()?;
         }
-        let mut lines: Vec<(JournalKey, Extent)> = self.extents.iter().map(|(key, place)| (*key, *place)).collect();
-        lines.sort_by_key(|(_, place)| place.at);
-        let end = self.move_to_front(&lines)?;
+        let end = self.move_to_front(&self.lines_in_order())?;
         self.file.set_len(end)?;
         self.length = end;
         self.file.sync_data()
     }
 
+    /// The valid lines in the order of the file: of unknown ones only the version that wrote them knows which replaces which.
+    fn lines_in_order(&self) -> Vec<(LineKey, Extent)> {
+        let mut lines: Vec<(LineKey, Extent)> = self.extents.iter().map(|(key, place)| (*key, *place)).collect();
+        lines.sort_by_key(|(_, place)| place.at);
+        lines
+    }
+
     /// Moves lines, in the order of the file. Returns the end of the last one.
-    fn move_to_front(&mut self, lines: &[(JournalKey, Extent)]) -> io::Result<u64> {
+    fn move_to_front(&mut self, lines: &[(LineKey, Extent)]) -> io::Result<u64> {
         let (mut end, mut rest) = (0, lines);
         while let Some((_, first)) = rest.first() {
             let (mut copy, mut line, mut moved) = (Vec::new(), Vec::new(), Vec::new());
@@ -110,14 +114,18 @@ impl Journal {
         let mut garbage = Garbage::default();
         lines(&self.file, |place, found| match found {
             ParsedLine::Line(line) => match *line {
-                Line::Put(record) if self.extents.get(&key_of(&record)).is_some_and(|live| live.at == place.at) => {}
+                Line::Put(record) if self.is_live(LineKey::Record(key_of(&record)), place) => {}
                 Line::Put(_) => garbage.stale.push(place),
                 Line::Drop(_) => garbage.removals.push(place),
             },
             ParsedLine::Damaged(_) => garbage.stale.push(place),
-            ParsedLine::Blank => {}
+            ParsedLine::Unknown(_) | ParsedLine::Blank => {}
         })?;
         Ok(garbage)
+    }
+
+    fn is_live(&self, key: LineKey, place: Extent) -> bool {
+        self.extents.get(&key).is_some_and(|live| live.at == place.at)
     }
 
     fn read_line(&self, place: Extent, line: &mut Vec<u8>) -> io::Result<()> {

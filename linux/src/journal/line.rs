@@ -1,13 +1,17 @@
-//! A line of the journal: a checksum in hexadecimal digits, a blank, and JSON.
+//! A line of the journal: a checksum in hexadecimal digits, a blank, and JSON: `{"put": {KIND: record}}` or
+//! `{"drop": {KIND: key}}`. Whole lines of kinds that this version does not know are those of a newer one.
 
 use crate::error::Error;
 use roam6_proto::contract::item::{JournalKey, JournalRecord};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Longest line, octets.
 pub const MAX_LINE: usize = 256 * 1024;
 /// Hexadecimal digits of the checksum and a blank.
 const CHECK: usize = 17;
+/// Longest name of an unknown kind that is shown.
+const MAX_KIND: usize = 40;
 
 /// The content of a line.
 #[derive(Serialize, Deserialize)]
@@ -20,6 +24,8 @@ pub(super) enum Line {
 /// The result of parsing a line.
 pub(super) enum ParsedLine {
     Line(Box<Line>),
+    /// Whole, but of a kind that this version does not know: its name.
+    Unknown(String),
     /// Blanked by a compaction.
     Blank,
     /// Damaged; whether it ends with a newline.
@@ -46,7 +52,11 @@ pub(super) fn parse(line: &[u8]) -> ParsedLine {
     if line.ends_with(b"\n") && line.trim_ascii().is_empty() {
         return ParsedLine::Blank;
     }
-    checked(line).map_or_else(|| ParsedLine::Damaged(line.ends_with(b"\n")), |line| ParsedLine::Line(Box::new(line)))
+    let Some(text) = checked(line) else { return ParsedLine::Damaged(line.ends_with(b"\n")) };
+    match serde_json::from_slice(text) {
+        Ok(line) => ParsedLine::Line(Box::new(line)),
+        Err(_) => ParsedLine::Unknown(kind_of(text)),
+    }
 }
 
 /// A blank line of `length` octets.
@@ -69,11 +79,24 @@ pub(super) fn key_of(record: &JournalRecord) -> JournalKey {
     }
 }
 
-fn checked(line: &[u8]) -> Option<Line> {
+/// The name of the kind of a line that this version cannot read.
+fn kind_of(text: &[u8]) -> String {
+    let value: Value = serde_json::from_slice(text).unwrap_or_default();
+    let only = |value: &Value| {
+        value.as_object().and_then(|object| Some((object.keys().next()?.clone(), object.values().next()?.clone())))
+    };
+    let inner = only(&value).and_then(|(_, inner)| only(&inner));
+    let is_name =
+        |name: &String| name.len() <= MAX_KIND && name.bytes().all(|octet| octet.is_ascii_lowercase() || octet == b'_');
+    inner.map(|(name, _)| name).filter(is_name).unwrap_or_else(|| "unnamed".to_owned())
+}
+
+/// The text of a whole line.
+fn checked(line: &[u8]) -> Option<&[u8]> {
     let line = line.strip_suffix(b"\n")?;
     let (check, text) = (line.get(..CHECK - 1)?, line.get(CHECK..)?);
     let check = u64::from_str_radix(str::from_utf8(check).ok()?, 16).ok()?;
-    (check == checksum(text)).then(|| serde_json::from_slice(text).ok()).flatten()
+    (check == checksum(text)).then_some(text)
 }
 
 /// FNV-1a: detects torn and damaged lines, not forgery.

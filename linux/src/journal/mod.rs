@@ -1,6 +1,7 @@
 //! The records that must outlive the daemon: an append-only file, one line with a checksum for each record, synced once
 //! per batch. A torn last line was never acknowledged and is discarded; other damage is skipped, reported, and kept
-//! aside.
+//! aside. Lines of kinds that this version does not know are kept as they are, in their order: a newer one has written them
+//! and may run again.
 
 mod compact;
 mod line;
@@ -26,8 +27,8 @@ const MIN_GARBAGE: u64 = 16 * 1024;
 pub struct Journal {
     directory: PathBuf,
     file: File,
-    /// The extent of each record's line.
-    extents: BTreeMap<JournalKey, Extent>,
+    /// The extent of each valid line.
+    extents: BTreeMap<LineKey, Extent>,
     /// Octets of the file that are complete and synced.
     length: u64,
     /// Octets of valid lines.
@@ -37,6 +38,15 @@ pub struct Journal {
     batch: Vec<Entry>,
     /// Records that were removed while the disk was full: the file still has them.
     unwritten_removals: BTreeSet<JournalKey>,
+}
+
+/// What a valid line belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LineKey {
+    /// A record.
+    Record(JournalKey),
+    /// Nothing that this version knows: the number of the line among such lines.
+    Unknown(usize),
 }
 
 /// A line in the file.
@@ -99,7 +109,7 @@ impl Journal {
     /// There are [`MAX_RECORDS`] already, or the record is too long.
     pub fn put(&mut self, record: &JournalRecord) -> Result<(), Error> {
         let key = key_of(record);
-        if !self.extents.contains_key(&key) && self.extents.len() + self.batch.len() >= MAX_RECORDS {
+        if !self.has(key) && self.extents.len() + self.batch.len() >= MAX_RECORDS {
             return Err(Error::new("journal", format!("more than {MAX_RECORDS} records")));
         }
         let line = Line::Put(record.clone()).emit()?;
@@ -112,7 +122,7 @@ impl Journal {
     /// # Errors
     /// None in practice: a key has a bounded size.
     pub fn drop(&mut self, key: &JournalKey) -> Result<(), Error> {
-        let known = self.extents.contains_key(key) || self.batch.iter().any(|entry| entry.key == *key);
+        let known = self.has(*key) || self.batch.iter().any(|entry| entry.key == *key);
         if known {
             self.batch.push(Entry::removal(*key)?);
         }
@@ -137,7 +147,7 @@ impl Journal {
         // The last line of each record.
         let last: BTreeMap<JournalKey, bool> = batch.iter().map(|entry| (entry.key, entry.removal)).collect();
         for (key, _) in last.iter().filter(|(_, removal)| **removal) {
-            self.set_extent(*key, None);
+            self.set_extent(LineKey::Record(*key), None);
             self.unwritten_removals.insert(*key);
         }
         let garbage = self.length - self.live;
@@ -169,7 +179,11 @@ impl Journal {
         Ok(())
     }
 
-    /// How many records it holds.
+    fn has(&self, key: JournalKey) -> bool {
+        self.extents.contains_key(&LineKey::Record(key))
+    }
+
+    /// How many records it holds, those of unknown kinds included.
     pub fn len(&self) -> usize {
         self.extents.len()
     }
@@ -194,13 +208,13 @@ impl Journal {
         }
         for Entry { key, removal, line } in batch {
             let place = Extent { at: self.length, length: line.len() as u32 };
-            self.set_extent(*key, Some(place).filter(|_| !removal));
+            self.set_extent(LineKey::Record(*key), Some(place).filter(|_| !removal));
             self.length += line.len() as u64;
         }
         Ok(())
     }
 
-    fn set_extent(&mut self, key: JournalKey, place: Option<Extent>) {
+    fn set_extent(&mut self, key: LineKey, place: Option<Extent>) {
         let before = match place {
             Some(place) => self.extents.insert(key, place),
             None => self.extents.remove(&key),
@@ -214,20 +228,25 @@ impl Journal {
         let mut records = BTreeMap::new();
         let mut damaged = Vec::new();
         let mut changes = Vec::new();
+        let mut unknown = Vec::new();
         let mut number = 0_u64;
         self.length = lines(&self.file, |place, found| {
             number += 1;
             match found {
                 ParsedLine::Line(line) => match *line {
                     Line::Put(record) => {
-                        changes.push((key_of(&record), Some(place)));
+                        changes.push((LineKey::Record(key_of(&record)), Some(place)));
                         records.insert(key_of(&record), record);
                     }
                     Line::Drop(key) => {
-                        changes.push((key, None));
+                        changes.push((LineKey::Record(key), None));
                         records.remove(&key);
                     }
                 },
+                ParsedLine::Unknown(kind) => {
+                    changes.push((LineKey::Unknown(unknown.len()), Some(place)));
+                    unknown.push(kind);
+                }
                 ParsedLine::Blank => {}
                 ParsedLine::Damaged(whole) => damaged.push((number, place, whole)),
             }
@@ -235,7 +254,8 @@ impl Journal {
         for (key, place) in changes {
             self.set_extent(key, place);
         }
-        let notices = self.repair(damaged)?;
+        let mut notices = self.repair(damaged)?;
+        notices.extend(unknown_notice(unknown));
         Ok(Recalled { records: records.into_values().collect(), notices })
     }
 
@@ -272,6 +292,20 @@ impl Journal {
             }
         }
     }
+}
+
+/// Says which lines are unknown.
+fn unknown_notice(mut kinds: Vec<String>) -> Option<String> {
+    let count = kinds.len();
+    kinds.sort();
+    kinds.dedup();
+    kinds.truncate(10);
+    (count > 0).then(|| {
+        format!(
+            "journal: {count} lines of kinds that this version does not know ({}) are kept; a newer roam6 has written them",
+            kinds.join(", ")
+        )
+    })
 }
 
 impl Entry {

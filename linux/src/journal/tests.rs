@@ -198,6 +198,61 @@ fn journal_opens_after_any_damage() {
     }
 }
 
+/// A line as a newer version may write it.
+fn newer(text: &str) -> String {
+    let sum = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, octet| (sum ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3));
+    format!("{sum:016x} {text}\n")
+}
+
+#[test]
+fn lines_of_a_newer_version_survive_compactions() {
+    let lines = [
+        r#"{"put":{"weather":{"station":7,"rain":true}}}"#,
+        r#"{"put":{"weather":{"station":8,"rain":true}}}"#,
+        r#"{"drop":{"weather":7}}"#,
+        r#"{"swap":["weather",7,8]}"#,
+        r#"{"put":{"sequence":{"home_address":"2001:db8::9","sequence":"a pair of numbers"}}}"#,
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(directory.path());
+    for (round, line) in (0..).zip(lines) {
+        journal.put(&record(1, round)).unwrap();
+        journal.sync().unwrap();
+        drop(journal);
+        edit(directory.path(), |bytes| bytes.extend_from_slice(newer(line).as_bytes()));
+        journal = open(directory.path()).0;
+    }
+    let kept = |directory: &Path| {
+        let text = fs::read_to_string(directory.join(NAME)).unwrap();
+        let is_newer = |line: &str| lines.iter().any(|known| newer(known) == format!("{line}\n"));
+        text.lines().filter(|line| is_newer(line)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let all = kept(directory.path());
+    assert_eq!(all.len(), lines.len());
+    for in_place in [false, true] {
+        for round in 10..3000 {
+            journal.put(&record(2, round)).unwrap();
+        }
+        journal.sync().unwrap();
+        if in_place {
+            journal.rearrange().unwrap()
+        } else {
+            journal.compact().unwrap()
+        };
+        assert_eq!(kept(directory.path()), all, "in their order");
+        assert_eq!((journal.len(), journal.length), (lines.len() + 2, journal.live));
+    }
+    drop(journal);
+    let (_, recalled) = open(directory.path());
+    assert_eq!(recalled.records, [record(1, 4), record(2, 2999)]);
+    assert_eq!(recalled.notices.len(), 1, "{:?}", recalled.notices);
+    let said = &recalled.notices[0];
+    assert!(said.contains("5 lines") && said.contains("(sequence, unnamed, weather)"), "{said}");
+    assert!(!directory.path().join(DAMAGED).exists(), "nothing is damaged");
+}
+
 /// Writes each of so many records in a batch of its own, for so many rounds.
 fn refresh(journal: &mut Journal, hosts: u128, rounds: std::ops::Range<u16>) {
     for round in rounds {
