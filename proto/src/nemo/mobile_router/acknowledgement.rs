@@ -85,15 +85,17 @@ impl MobileRouter {
     }
 
     /// The home agent reports that it has no binding. This is unauthenticated, so the binding is only verified by an
-    /// update.
+    /// update. Any other status (RFC 6275 §6.1.9) has no consequence, and forged ones must not use up the hints.
     fn receive_binding_error(&mut self, now: Time, datagram: &Datagram<'_>, status: ErrorStatus, out: &mut Outbox) {
         let peer = datagram.source;
-        if !self.home_agents.contains(peer) || !self.hint_limiter.take(now) {
+        let is_hint = status == ErrorStatus::UNKNOWN_BINDING;
+        let limiter = if is_hint { &mut self.hint_limiter } else { &mut self.error_limiter };
+        if !self.home_agents.contains(peer) || !limiter.take(now) {
             out.report_drop(DropReason::Unsolicited, peer, "binding error");
             return;
         }
         out.report(NemoReport::BindingError { peer, status: status.0, sent: false });
-        if status == ErrorStatus::UNKNOWN_BINDING {
+        if is_hint {
             self.registration.verify_binding(now);
         }
     }

@@ -80,7 +80,8 @@ pub const MAX_LINGERING: usize = 8;
 pub const MAX_INTERFACES: usize = 256;
 /// Time until an item that the host refused is put again.
 const ITEM_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Rate limit of unauthenticated hints to register again (Binding Refresh Request, Binding Error).
+/// Rate limit of unauthenticated hints to register again (Binding Refresh Request, Binding Error), and of other Binding
+/// Errors.
 const HINT_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The engine of a mobile router.
@@ -106,6 +107,8 @@ pub struct MobileRouter {
     lingering: Vec<LingeringPath>,
     desired_state: DesiredState,
     hint_limiter: TokenBucket,
+    /// For Binding Errors that are no such hint.
+    error_limiter: TokenBucket,
     failover: Failover,
     /// Present while data plans leave no uplink to register.
     departure: Option<Departure>,
@@ -170,6 +173,7 @@ impl MobileRouter {
             lingering: Vec::new(),
             desired_state: DesiredState::default(),
             hint_limiter: TokenBucket::new(1, HINT_INTERVAL),
+            error_limiter: TokenBucket::new(1, HINT_INTERVAL),
             failover: Failover::default(),
             departure: None,
             may_have_binding: false,

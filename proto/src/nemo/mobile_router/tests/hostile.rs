@@ -171,6 +171,29 @@ fn refresh_requests_are_rate_limited() {
 }
 
 #[test]
+fn binding_errors_of_another_status_use_up_no_hint() {
+    let (mut bench, first) = registering(config());
+    bench.acknowledge(&first, Status::ACCEPTED);
+    let (home_agent, care_of) = (ip("2001:db8::1"), ip(CARE_OF));
+    let mut receive = |millis: u64, status: u8| {
+        let status = mobility::ErrorStatus(status);
+        let error = mobility::Message::BindingError { status, home_address: ip("2001:db8::100") };
+        let payload = error.emit(home_agent, care_of);
+        let bytes = ip6::emit(&Header::new(home_agent, care_of), protocol::MOBILITY, &payload);
+        bench.now = at(millis);
+        bench.feed(Input::Packet(Packet { link: WIFI, sender: None, bytes }))
+    };
+    let mut reported = 0;
+    for millis in 10_000..13_000 {
+        let outputs = receive(millis, 2);
+        assert!(updates(&outputs).is_empty());
+        reported += reports(&outputs).iter().filter(|report| report.name() == "binding_error").count();
+    }
+    assert_eq!(reported, 1, "a flood does not fill the log");
+    assert_eq!(updates(&receive(13_000, 1)).len(), 1, "the home agent's own hint counts");
+}
+
+#[test]
 fn ra_off_link_or_with_own_prefix_is_dropped() {
     let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
