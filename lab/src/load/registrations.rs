@@ -96,7 +96,7 @@ impl RegistrationLoad {
         fs::write(&table, prefix_table(size)?)?;
         fs::set_permissions(&table, fs::Permissions::from_mode(0o600))?;
         let config = format!(
-            "[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nprefix_table = \"{}\"\nmax_bindings = {size}\n",
+            "[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nprefix_table = \"{}\"\nmax_bindings = {size}\nmax_update_rate = 100000\n",
             table.display()
         );
         let daemon = match disk {

@@ -19,6 +19,10 @@ use std::sync::Arc;
 
 /// Default for the most home addresses with a binding.
 const DEFAULT_BINDINGS: usize = 100_000;
+/// Updates of one mobile router per second: a router with eight uplinks sends fewer than 10 (RFC 6275 §12: 3 for each
+/// destination, and others for paths over IPv4 and in UDP).
+const UPDATE_RATE: RangeInclusive<u32> = 10..=100_000;
+const DEFAULT_UPDATE_RATE: u32 = 20;
 /// How often a NAT's mapping may be refreshed.
 const KEEPALIVE: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(3600);
 
@@ -45,6 +49,7 @@ pub(crate) struct Section {
     ipv4_pool: Option<PoolTable>,
     prefix_pool: Option<PrefixPoolTable>,
     udp6: Option<Spanned<bool>>,
+    max_update_rate: Option<Spanned<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -272,6 +277,7 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
     let home_link = section.home_link.map(Spanned::into_inner);
     let max_lifetime = diagnostics.duration(&section.max_lifetime, "max_lifetime", check::LIFETIME_RANGE);
     let max_bindings = diagnostics.number(&section.max_bindings, "max_bindings", 1..=MAX_BINDINGS);
+    let max_update_rate = diagnostics.number(&section.max_update_rate, "max_update_rate", UPDATE_RATE);
     let mut config = HomeAgentConfig {
         address,
         home_prefixes,
@@ -290,6 +296,7 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         prefix_pool: section.prefix_pool.and_then(|table| prefix_pool(&table, address, diagnostics)),
         home_link,
         udp6: section.udp6.map_or(has_udp, Spanned::into_inner),
+        max_update_rate: Some(max_update_rate.unwrap_or(DEFAULT_UPDATE_RATE)),
     };
     if section.mobile.iter().any(|row| row.has_inline_key())
         && let Err(problem) = diagnostics.source.refuse_world_readable()

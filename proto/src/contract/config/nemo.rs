@@ -95,6 +95,9 @@ pub struct HomeAgentConfig {
     /// Whether mobile routers are served in UDP over IPv6 too, where networks pass nothing else.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub udp6: bool,
+    /// Updates of one mobile router that are accepted per second; `None`: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_update_rate: Option<u32>,
 }
 
 impl Default for HomeAgentConfig {
@@ -118,6 +121,7 @@ impl Default for HomeAgentConfig {
             ipv4_pool: None,
             prefix_pool: None,
             udp6: false,
+            max_update_rate: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! 6275 §9.1, RFC 3963 §6.1.1, RFC 5648 §6.1).
 
 use super::types::{CareOf, Reply};
+use crate::base::token_bucket::BucketLevel;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::item::{BindingRecord, TunnelId};
 use crate::crypto::authenticator::{Timestamp, WallClock};
@@ -25,6 +26,8 @@ pub(super) const MAX_PATHS: usize = 8;
 pub(super) struct Binding {
     /// Its tunnel.
     pub tunnel: TunnelId,
+    /// The token bucket of its updates.
+    pub updates: BucketLevel,
     /// Last sequence number accepted.
     pub sequence: Sequence,
     /// Last timestamp accepted.

@@ -16,3 +16,4 @@ mod restart;
 mod statuses;
 mod sysctls;
 mod unreachable_routes;
+mod update_rate;

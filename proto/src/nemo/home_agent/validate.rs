@@ -18,6 +18,9 @@ use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
+/// The updates of this time pass at once: a mobile router with eight uplinks that all move sends 20 or so.
+const UPDATE_BURST_TIME: Duration = Duration::from_secs(5);
+
 /// Why an update is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rejection {
@@ -44,6 +47,10 @@ impl HomeAgent {
         let mut answer = request.reply();
         answer.dsmip = request.ipv4_source.and_then(|observed| self.dsmip_encapsulation(&observed, request.force_udp));
         match self.validate(now, &request, &mut answer) {
+            Ok(_) if self.exceeds_update_rate(now, &request) => {
+                let detail = format!("Binding Update: {} exceeds max_update_rate", request.home);
+                out.report_drop(DropReason::RateLimited, request.source, detail);
+            }
             Ok(verdict) => {
                 self.remember_sequence(&request);
                 self.clear_fault(now, &request, out);
@@ -77,6 +84,16 @@ impl HomeAgent {
                 self.reject_rate_limited(now, &request, answer, (status, reason), out);
             }
         }
+    }
+
+    /// Whether a mobile router sends more valid updates than the configuration allows. Each costs a journal record and its
+    /// sync, for which the updates of others wait. A dropped one leaves no trace: the next one is accepted in its turn.
+    fn exceeds_update_rate(&mut self, now: Time, request: &UpdateRequest) -> bool {
+        let binding = self.bindings.get_mut(&request.home).zip(self.config.max_update_rate);
+        binding.is_some_and(|(binding, rate)| {
+            let cost = Duration::from_secs(1) / rate.max(1);
+            !binding.updates.take(now, cost, UPDATE_BURST_TIME)
+        })
     }
 
     /// Records a rejected update as a fault. Some statuses only make the mobile router send another update at once.
