@@ -52,33 +52,39 @@ fn until_replaced(pair: &mut Pair) -> Duration {
     pair.now.since(begin)
 }
 
+/// In any phase of the probes.
 #[test]
 fn dead_home_agent_is_replaced_in_udp_over_ipv6() {
-    let mut pair = Pair::new(router(), first());
-    pair.filters.insert(UPLINK, vec![protocol::MOBILITY, protocol::IPV6, protocol::ICMPV6]);
-    pair.link(true);
-    pair.advertise("2001:db8:2::/64", 1800);
-    pair.advance(Duration::from_secs(10));
-    assert_eq!(pair.active_paths().map(|path| path.map(|path| path.encap)), [Some(IN_UDP); 2]);
-    replace(&mut pair);
-    let took = until_replaced(&mut pair);
-    assert!(took <= Duration::from_millis(1500), "{took:?}");
-    pair.advance(Duration::from_secs(20));
-    let [_, router_path] = pair.active_paths().map(Option::unwrap);
-    assert_eq!((router_path.remote, router_path.encap, pair.is_connected()), (other(), IN_UDP, true), "it stays");
+    for phase in (0..400).step_by(10) {
+        let mut pair = Pair::new(router(), first());
+        pair.filters.insert(UPLINK, vec![protocol::MOBILITY, protocol::IPV6, protocol::ICMPV6]);
+        pair.delays.insert(UPLINK, Duration::from_millis(50));
+        pair.link(true);
+        pair.advertise("2001:db8:2::/64", 1800);
+        pair.advance(Duration::from_millis(10_000 + phase));
+        assert_eq!(pair.active_paths().map(|path| path.map(|path| path.encap)), [Some(IN_UDP); 2]);
+        replace(&mut pair);
+        let took = until_replaced(&mut pair);
+        assert!(took <= Duration::from_millis(1500), "{phase} ms: {took:?}");
+        pair.advance(Duration::from_secs(20));
+        let [_, router_path] = pair.active_paths().map(Option::unwrap);
+        assert_eq!((router_path.remote, router_path.encap, pair.is_connected()), (other(), IN_UDP, true), "it stays");
+    }
 }
 
 #[test]
 fn dead_home_agent_is_replaced_behind_a_nat() {
-    let mut pair = Pair::new(router(), first());
-    pair.ipv6 = false;
-    pair.link(true);
-    pair.address4(BEHIND_NAT, true);
-    pair.advance(Duration::from_secs(10));
-    assert!(pair.is_connected());
-    replace(&mut pair);
-    let took = until_replaced(&mut pair);
-    assert!(took <= Duration::from_millis(1500), "{took:?}");
+    for phase in (0..400).step_by(10) {
+        let mut pair = Pair::new(router(), first());
+        pair.ipv6 = false;
+        pair.link(true);
+        pair.address4(BEHIND_NAT, true);
+        pair.advance(Duration::from_millis(10_000 + phase));
+        assert!(pair.is_connected());
+        replace(&mut pair);
+        let took = until_replaced(&mut pair);
+        assert!(took <= Duration::from_millis(1500), "{phase} ms: {took:?}");
+    }
 }
 
 /// Before the first binding no path over IPv4 is probed.
