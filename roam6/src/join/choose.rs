@@ -23,9 +23,10 @@ impl HostLinks {
         self.routes.iter().filter(own).map(|route| route.metric).min()
     }
 
-    /// The interface of this name.
+    /// The interface of this name, if it leads anywhere.
     pub(crate) fn named(&self, name: &str) -> Option<&Interface> {
-        self.interfaces.iter().find(|interface| interface.name == name)
+        let leads = |interface: &&Interface| interface.kind != InterfaceKind::Loopback && is_plain(name);
+        self.interfaces.iter().filter(leads).find(|interface| interface.name == name)
     }
 
     /// Interfaces that may be uplinks or lead inside: no tunnels, no ports of bridges.
@@ -105,7 +106,7 @@ impl HostLinks {
 }
 
 /// Whether a name can be shown and written into a file as it is; the kernel allows nearly everything.
-pub(crate) fn is_plain(name: &str) -> bool {
+fn is_plain(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.@".contains(letter))
 }
@@ -190,6 +191,7 @@ mod tests {
         assert_eq!(links.inside().unwrap().name, "br-lan", "before the access point");
         assert_eq!(links.describe(links.named("wwan0").unwrap()), "cellular modem, up, 10.64.3.9, default route");
         assert_eq!(links.describe(links.named("eth1").unwrap()), "Ethernet, no carrier");
+        assert!(links.named("lo").is_none() && links.named("eth7").is_none());
     }
 
     #[test]

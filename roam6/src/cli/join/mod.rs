@@ -10,7 +10,7 @@ use crate::config;
 use crate::exit::Failure;
 use crate::files::SECRET;
 use crate::invitation::Invitation;
-use crate::join::choose::{HostLinks, inside_prefix, is_plain};
+use crate::join::choose::{HostLinks, inside_prefix};
 use crate::join::files::{self, KEY_FILE, Uplink};
 use crate::service::{self, CONFIG_FILE, NewFiles};
 use args::JoinArgs;
@@ -161,8 +161,10 @@ fn plan(args: &JoinArgs, invitation: &Invitation, links: &HostLinks, prompt: Pro
         prompt.say(format!("  {:<15} {}", interface.name, links.describe(interface)));
     }
     let is_free = |name: &str| {
-        let known = links.named(name).filter(|_| is_plain(name));
-        known.map(|_| name.to_owned()).ok_or_else(|| format!("there is no interface {}", name.escape_debug()))
+        links
+            .named(name)
+            .map(|_| name.to_owned())
+            .ok_or_else(|| format!("there is no interface {}", name.escape_debug()))
     };
     let uplinks = |text: &str| {
         let names =
@@ -198,7 +200,7 @@ fn inside(
 ) -> Result<Vec<(String, Prefix)>, Failure> {
     let usual = inside_prefix(&invitation.prefixes);
     let chosen = |name: &str, prefix: Option<Prefix>| {
-        if links.named(name).is_none() || !is_plain(name) {
+        if links.named(name).is_none() {
             return Err(format!("there is no interface {}", name.escape_debug()));
         }
         if uplinks.iter().any(|uplink| uplink == name) {
