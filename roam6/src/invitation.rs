@@ -374,7 +374,7 @@ mod tests {
     fn people_may_type_it_in_their_way() {
         let text = van().encode();
         let grouped: Vec<String> =
-            text[BEGIN.len()..].as_bytes().chunks(5).map(|group| String::from_utf8_lossy(group).into_owned()).collect();
+            text.as_bytes()[BEGIN.len()..].chunks(5).map(|group| String::from_utf8_lossy(group).into_owned()).collect();
         let typed = format!("  roam6:{}\n", grouped.join("-").to_lowercase().replace('0', "o").replace('1', "l"));
         assert_eq!(Invitation::decode(&typed), Ok(van()));
         let wrapped = format!("ROAM6:{}", grouped.join(" \r\n"));

@@ -19,6 +19,9 @@ const ROW: &str = "[[mobile]]";
 /// How a table says that it has no row.
 const EMPTY: &str = "mobile = []";
 
+/// A row, and the place of its own `[[mobile]]` table in the file, if it has one.
+pub(crate) type PlacedRow<T> = (Option<Range<usize>>, T);
+
 /// A prefix table file that this process may change.
 pub(crate) struct TableFile {
     path: PathBuf,
@@ -69,7 +72,7 @@ impl TableFile {
     ///
     /// # Errors
     /// The file is no TOML.
-    pub(crate) fn rows<T: for<'a> Deserialize<'a>>(&self) -> Result<Vec<(Option<Range<usize>>, T)>, String> {
+    pub(crate) fn rows<T: for<'a> Deserialize<'a>>(&self) -> Result<Vec<PlacedRow<T>>, String> {
         let source = Source::of_text(&self.path, &self.text);
         let mut rows = Vec::new();
         for part in source.parts(ROW) {

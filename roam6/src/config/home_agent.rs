@@ -80,8 +80,10 @@ struct PrefixPoolTable {
 }
 
 /// Length of the prefixes taken from a pool, unless it says so: 16 subnets.
+#[cfg(feature = "setup")]
 const MOBILE_NETWORK_LENGTH: u8 = 60;
 
+#[cfg(feature = "setup")]
 impl PrefixPoolTable {
     /// Length of the prefixes taken from the pool.
     fn length(&self) -> u8 {

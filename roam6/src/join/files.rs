@@ -21,7 +21,7 @@ pub(crate) fn config(invitation: &Invitation, uplinks: &[Uplink], inside: &[(Str
     let mut text =
         format!("# Written by `roam6 join` from the invitation {}; `man roam6.toml` explains it.\n", invitation.id);
     if !name.is_empty() {
-        let _ = write!(text, "name = \"{name}\"\n");
+        let _ = writeln!(text, "name = \"{name}\"");
     }
     let quoted: Vec<String> = prefixes.iter().map(|prefix| format!("\"{prefix}\"")).collect();
     let _ = write!(
