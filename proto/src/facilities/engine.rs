@@ -2,7 +2,7 @@
 
 use super::cam::{CamGenerator, DueCam};
 use super::denm::{DenmRecord, DenmService, Originator};
-use super::ldm::{EventSource, Ldm, LdmUpdate};
+use super::ldm::{EventSource, Ldm, LdmUpdate, StationUpdate};
 use super::sam::SamGenerator;
 use super::service_table::{self, ServiceTable};
 use super::view;
@@ -119,8 +119,13 @@ impl Facilities {
                 Some(dropped(DropReason::NotForUs, "CAM not sent by a neighbour"))
             }
             (port::CAM, Ok(Message::Cam(cam))) => {
-                let room = self.ldm.put_station(now, packet.extended.source().address.mid, cam);
-                (!room).then(|| full("ldm stations", super::ldm::MAX_STATIONS))
+                match self.ldm.put_station(now, its_time, packet.extended.source(), cam) {
+                    StationUpdate::Stored => None,
+                    StationUpdate::Older => {
+                        Some(dropped(DropReason::Replayed, "CAM older than the latest of its station"))
+                    }
+                    StationUpdate::Full => Some(full("ldm stations", super::ldm::MAX_STATIONS)),
+                }
             }
             (port::DENM, Ok(Message::Denm(denm))) => {
                 let place = denm.notification.management.position.place();

@@ -6,8 +6,10 @@ use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
 use crate::base::vec_map::VecMap;
 use crate::contract::config::facilities::EventId;
+use crate::geo::location_table::is_plausible;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
+use roam6_wire::geo::{LongPositionVector, Timestamp};
 use roam6_wire::its::cam::Cam;
 use roam6_wire::its::denm::Termination;
 use std::collections::BTreeMap;
@@ -21,6 +23,8 @@ pub const MAX_EVENTS_OF_ONE_STATION: usize = 64;
 
 /// Lifetime of a station after its last CAM: five may be lost.
 const STATION_LIFETIME: Duration = Duration::from_secs(5);
+/// Milliseconds by which the clock of another station may be ahead, as in the location table.
+const MAX_CLOCK_DIFFERENCE: u64 = 10_000;
 /// How long a terminated event is remembered, so that a late message does not restore it.
 pub const TERMINATED_LIFETIME: Duration = Duration::from_secs(60);
 
@@ -50,6 +54,8 @@ pub struct LdmStation {
     pub cam: Box<Cam>,
     /// When it was received.
     pub received: Time,
+    /// The timestamp of its source position vector.
+    timestamp: Timestamp,
 }
 
 /// An event of the LDM.
@@ -73,6 +79,17 @@ pub enum EventSource {
     Station(LinkAddress),
 }
 
+/// The effect of a CAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StationUpdate {
+    /// It is the latest of its station.
+    Stored,
+    /// It is older than the latest of its station.
+    Older,
+    /// The LDM is full.
+    Full,
+}
+
 /// The effect of a DENM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LdmUpdate {
@@ -88,27 +105,59 @@ pub enum LdmUpdate {
     Full,
 }
 
+/// Whether the times of a DENM are not later than `its_time`, as far as clocks differ.
+fn has_happened(record: &DenmRecord, its_time: u64) -> bool {
+    let latest = record.reference_time().max(record.denm.notification.management.detection_time);
+    latest <= its_time.saturating_add(MAX_CLOCK_DIFFERENCE)
+}
+
 impl Ldm {
-    /// Updates a station; `false` if the LDM is full.
-    pub fn put_station(&mut self, now: Time, mid: LinkAddress, cam: Box<Cam>) -> bool {
-        if self.stations.len() >= MAX_STATIONS && !self.stations.contains_key(&mid) {
-            return false;
+    /// Updates a station from a CAM with this source position vector; `its_time` in milliseconds of TAI since 2004. A CAM
+    /// older than the known one changes nothing: somebody has delayed it, or played it back. As in the location table, one
+    /// from the future never replaces one that is not, and is replaced by it.
+    pub fn put_station(
+        &mut self,
+        now: Time,
+        its_time: u64,
+        source: &LongPositionVector,
+        cam: Box<Cam>,
+    ) -> StationUpdate {
+        let (mid, timestamp) = (source.address.mid, source.timestamp);
+        let clock = Timestamp((its_time & u64::from(u32::MAX)) as u32);
+        let is_older = |known: &LdmStation| match (is_plausible(timestamp, clock), is_plausible(known.timestamp, clock))
+        {
+            (true, false) => false,
+            (false, true) => true,
+            _ => known.timestamp.is_newer_than(timestamp),
+        };
+        match self.stations.get(&mid) {
+            Some(known) if is_older(known) => return StationUpdate::Older,
+            None if self.stations.len() >= MAX_STATIONS => return StationUpdate::Full,
+            _ => {}
         }
-        self.stations.insert(mid, LdmStation { mid, cam, received: now });
+        self.stations.insert(mid, LdmStation { mid, cam, received: now, timestamp });
         self.expiry.set(LdmKey::Station(mid), now + STATION_LIFETIME);
-        true
+        StationUpdate::Stored
     }
 
     /// Updates an event; `its_time` in milliseconds of TAI since 2004.
+    ///
+    /// Neither time of a DENM, of detection and of the message, is in the future. A DENM from the future never replaces one
+    /// that is not, and is replaced by it: otherwise it would stand against all messages of the originator until then.
+    /// Its validity counts from its reception.
     pub fn put_event(&mut self, now: Time, its_time: u64, record: DenmRecord, by: EventSource) -> LdmUpdate {
         let management = &record.denm.notification.management;
         let name = record.event_id();
         let end = management.detection_time.saturating_add(u64::from(management.validity) * 1000);
-        let left = Duration::from_millis(end.saturating_sub(its_time).min(86_400_000));
+        let validity = Duration::from_secs(u64::from(management.validity).min(86_400));
+        let left = Duration::from_millis(end.saturating_sub(its_time)).min(validity);
         let known = self.events.get(&name);
-        if known.is_some_and(|known| {
-            by != EventSource::ThisStation && known.denm.reference_time() >= management.reference_time
-        }) {
+        let is_older = |known: &LdmEvent| match (has_happened(&record, its_time), has_happened(&known.denm, its_time)) {
+            (true, false) => false,
+            (false, true) => true,
+            _ => known.denm.reference_time() >= management.reference_time,
+        };
+        if by != EventSource::ThisStation && known.is_some_and(is_older) {
             return LdmUpdate::Unchanged;
         }
         if let Some(kind) = management.termination {

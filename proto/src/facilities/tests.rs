@@ -84,7 +84,10 @@ impl Car {
 
     /// Receives a packet of another station.
     fn receive(&mut self, millis: u64, from: &Car, request: &PacketRequest) -> Option<Report> {
-        let source = from.position();
+        self.receive_from(millis, from.position(), request)
+    }
+
+    fn receive_from(&mut self, millis: u64, source: LongPositionVector, request: &PacketRequest) -> Option<Report> {
         let origin = SequencedSource { sequence: 1, source };
         let extended = match request.to {
             TransportType::GeoBroadcast(area) => ExtendedHeader::GeoBroadcast { origin, area },
@@ -273,6 +276,56 @@ fn one_station_cannot_fill_the_ldm() {
     let cam = honest.next_message(20).remove(0);
     assert_eq!(receiver.receive(21, &honest, &cam), None);
     assert_eq!(receiver.view(22).ldm.stations.len(), 2);
+}
+
+/// A DENM of a station about its own event 0, with other times.
+fn denm_of_time(request: &PacketRequest, detection_time: u64, reference_time: u64) -> PacketRequest {
+    let (btp, message) = request.payload.split_at(4);
+    let mut message = Message::parse(message).unwrap();
+    if let Message::Denm(denm) = &mut message {
+        let management = &mut denm.notification.management;
+        (management.detection_time, management.reference_time) = (detection_time, reference_time);
+    }
+    PacketRequest { payload: [btp, &message.emit().unwrap()].concat(), ..request.clone() }
+}
+
+#[test]
+fn a_denm_from_the_future_does_not_pin_an_event() {
+    const DAY: u64 = 86_400_000;
+    let (mut sender, mut receiver) = (Car::new(1), Car::new(2));
+    let denm = sender.execute(10, &DenmRequest::Trigger(event(94))).unwrap();
+    let name = EventId { station: 1, sequence: 0 };
+    let events = |car: &Car, millis| car.view(millis).ldm.events;
+    for (detection, reference) in [(START + DAY, START + DAY), (START + 10, START + DAY), (START + DAY, START + 10)] {
+        receiver.receive(11, &Car::new(9), &denm_of_time(&denm, detection, reference));
+        assert!(events(&receiver, 12)[0].remaining <= Duration::from_secs(60), "its validity counts from now");
+    }
+    let changed = sender.execute(1_000, &DenmRequest::Update(name, event(91))).unwrap();
+    receiver.receive(1_001, &sender, &changed);
+    assert_eq!(events(&receiver, 1_002)[0].cause, 91);
+    receiver.receive(1_003, &Car::new(9), &denm_of_time(&denm, START + DAY, START + DAY));
+    assert_eq!(events(&receiver, 1_004)[0].cause, 91, "and it does not replace a right one");
+    let ended = sender.execute(2_000, &DenmRequest::Terminate(name)).unwrap();
+    receiver.receive(2_001, &sender, &ended);
+    assert!(events(&receiver, 2_002).is_empty());
+}
+
+#[test]
+fn a_cam_played_back_does_not_replace_a_newer_one() {
+    let (mut sender, mut receiver) = (Car::new(1), Car::new(2));
+    let now = |millis: u64| Timestamp(((START + millis) & u64::from(u32::MAX)) as u32);
+    let cam = sender.next_message(0).remove(0);
+    let slow = as_from_station(&cam, 7);
+    let source = |time| LongPositionVector { timestamp: time, ..Car::new(1).position() };
+    assert_eq!(receiver.receive_from(1_000, source(now(1_000)), &cam), None);
+    let older = receiver.receive_from(1_001, source(now(500)), &slow);
+    assert!(matches!(older, Some(Report::Host(HostReport::Dropped { reason: DropReason::Replayed, .. }))));
+    assert_eq!(receiver.view(1_002).ldm.stations[0].station, 1);
+    // A timestamp from the future stands against nothing.
+    receiver.receive_from(1_003, source(now(3_600_000)), &slow);
+    assert_eq!(receiver.view(1_004).ldm.stations[0].station, 1);
+    assert_eq!(receiver.receive_from(1_100, source(now(1_100)), &slow), None);
+    assert_eq!(receiver.view(1_101).ldm.stations[0].station, 7);
 }
 
 #[test]

@@ -3,10 +3,33 @@
 use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
 use roam6_wire::LinkAddress;
+use roam6_wire::geo::{ExtendedHeader, Packet, Timestamp};
 use std::collections::BTreeMap;
 
-/// Identifies a multi-hop packet: its source and sequence number.
-pub type PacketId = (LinkAddress, u16);
+/// Identifies a multi-hop packet, as duplicate packet detection does: a packet with another timestamp is another packet,
+/// even if its sequence number is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PacketId {
+    /// The link-layer address in the GeoNetworking address of its source.
+    pub source: LinkAddress,
+    /// Its sequence number.
+    pub sequence: u16,
+    /// The timestamp of its source position vector, milliseconds.
+    timestamp: u32,
+}
+
+impl PacketId {
+    /// The identity of a packet sent by `source` at `time`.
+    pub fn new(source: LinkAddress, sequence: u16, time: Timestamp) -> PacketId {
+        PacketId { source, sequence, timestamp: time.0 }
+    }
+
+    /// The identity of a packet with this header; `None` if it has no sequence number.
+    pub fn of(extended: &ExtendedHeader) -> Option<PacketId> {
+        let source = extended.source();
+        Some(PacketId::new(source.address.mid, extended.sequence()?, source.timestamp))
+    }
+}
 
 /// The share of the buffer for packets of one sender: 1/n.
 const SENDER_SHARE: usize = 4;
@@ -57,6 +80,13 @@ impl ContentionBuffer {
         if let Some(packet) = self.packets.get_mut(&id) {
             packet.copies = Some(0);
         }
+    }
+
+    /// Whether a copy shows that the packet went on: its remaining hop limit is at least one less than that of the
+    /// packet held here, as that of a packet which another receiver of the same frame, or one hop further on, has sent.
+    pub fn went_on(&self, id: PacketId, remaining_hop_limit: u8) -> bool {
+        let held = self.packets.get(&id).map(|packet| Packet::remaining_hop_limit_of(&packet.bytes));
+        held.is_none_or(|held| remaining_hop_limit.saturating_add(1) >= held)
     }
 
     /// Counts a copy of a persistent packet: its first sender, and the number of copies.
@@ -120,7 +150,8 @@ mod tests {
     fn one_sender_fills_only_its_share_of_the_cbf_buffer() {
         let mut contention = ContentionBuffer::new(1000);
         let sender = |number| LinkAddress([2, 0, 0, 0, 0, number]);
-        let mut put = |from, number| contention.put((sender(9), number), sender(from), vec![0; 100], Time::ZERO);
+        let id = |number| PacketId::new(sender(9), number, Timestamp(7));
+        let mut put = |from, number| contention.put(id(number), sender(from), vec![0; 100], Time::ZERO);
         let first: Vec<bool> = (0..5).map(|number| put(1, number)).collect();
         assert_eq!(first, [true, true, false, false, false]);
         assert!(put(2, 100));

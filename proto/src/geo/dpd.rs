@@ -23,10 +23,12 @@ struct Slot {
     time: Timestamp,
     number: u16,
     used: bool,
+    /// Its hop limit ended here.
+    hop_limit_reached: bool,
 }
 
 impl Slot {
-    const FREE: Slot = Slot { time: Timestamp(0), number: 0, used: false };
+    const FREE: Slot = Slot { time: Timestamp(0), number: 0, used: false, hop_limit_reached: false };
 
     /// Whether a packet was sent after the one in this slot.
     fn is_before(&self, number: u16, time: Timestamp) -> bool {
@@ -55,10 +57,29 @@ impl DuplicatePacketDetector {
             }
             let is_new = !slot.used || slot.is_before(number, time) || latest;
             if is_new {
-                *slot = Slot { time, number, used: true };
+                *slot = Slot { time, number, used: true, hop_limit_reached: false };
             }
             return is_new;
         }
+    }
+
+    /// Notes that the hop limit of a recorded packet ended here, so that it was not forwarded.
+    pub fn set_hop_limit_reached(&mut self, number: u16, time: Timestamp) {
+        if let Some(slot) = self.slot_mut(number, time) {
+            slot.hop_limit_reached = true;
+        }
+    }
+
+    /// Whether the hop limit of the first copy ended here; `false` from then on. Somebody may have sent that copy with a
+    /// low hop limit, so that the packet is not forwarded: the first copy with a higher one is.
+    pub fn take_hop_limit_reached(&mut self, number: u16, time: Timestamp) -> bool {
+        self.slot_mut(number, time).is_some_and(|slot| std::mem::take(&mut slot.hop_limit_reached))
+    }
+
+    fn slot_mut(&mut self, number: u16, time: Timestamp) -> Option<&mut Slot> {
+        let count = self.slots.len().max(1);
+        let slot = self.slots.get_mut(usize::from(number) % count)?;
+        (slot.used && slot.number == number && slot.time == time).then_some(slot)
     }
 
     /// Doubles the number of slots. Numbers in different slots stay in different slots.

@@ -63,6 +63,9 @@ impl Ipv6Adaptation {
         mtu.saturating_sub(GEO_HEADERS).min(u32::from(max_sdu)).max(MINIMUM_MTU)
     }
 
+    /// The minimum MTU of frames, octets: IPv6 packets of the IPv6 minimum fit.
+    pub const MIN_FRAME_MTU: u32 = MINIMUM_MTU + GEO_HEADERS;
+
     /// The interface of a virtual link appeared or disappeared.
     pub fn set_link(&mut self, name: &str, link: Option<LinkId>) {
         for known in self.links.iter_mut().filter(|known| known.config.name == name) {

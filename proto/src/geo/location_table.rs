@@ -256,7 +256,7 @@ impl LocationTable {
 }
 
 /// Whether a station with an accurate clock can have sent a position vector of this time at `clock`.
-fn is_plausible(time: Timestamp, clock: Timestamp) -> bool {
+pub(crate) fn is_plausible(time: Timestamp, clock: Timestamp) -> bool {
     !time.is_newer_than(Timestamp(clock.0.wrapping_add(MAX_CLOCK_DIFFERENCE)))
 }
 

@@ -105,6 +105,9 @@ impl GeoStation {
         let before = self.interfaces_up.get(&event.link).copied();
         match event.address.filter(|_| event.up) {
             Some(device) => {
+                if before.is_none_or(|before| before.mtu != event.mtu) {
+                    self.warn_of_small_mtu(event, out);
+                }
                 let requested_address = before.and_then(|before| before.requested_address);
                 self.interfaces_up.insert(event.link, InterfaceState { mtu: event.mtu, device, requested_address });
                 if before.is_none() {
@@ -122,6 +125,19 @@ impl GeoStation {
             }
         }
         self.router.set_link(now, event);
+    }
+
+    /// Warns of frames that are too small for IPv6 packets of the minimum MTU.
+    fn warn_of_small_mtu(&self, event: &LinkEvent, out: &mut Outbox) {
+        let (has, needs) = (event.mtu, Ipv6Adaptation::MIN_FRAME_MTU);
+        if has < needs && self.adaptation.names().next().is_some() {
+            let name = &event.name;
+            out.notice(format!(
+                "interface {name} has an MTU of {has} octets: IPv6 packets of more than {} octets cannot be sent there; \
+                 set the MTU to {needs} or more",
+                has.saturating_sub(needs - 1280),
+            ));
+        }
     }
 
     /// Requests reception for the address that frames carry, where it differs from the interface's own.

@@ -34,18 +34,30 @@ pub(super) struct Interface {
 
 /// The latest position vectors sent in single-hop packets.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SentPositions(VecDeque<(Timestamp, Coordinates)>);
+pub(super) struct SentPositions {
+    positions: VecDeque<(Timestamp, Coordinates)>,
+    /// The time up to which position vectors are not remembered.
+    forgotten: Option<Timestamp>,
+}
 
 impl SentPositions {
     pub(super) fn record(&mut self, position: &LongPositionVector) {
-        if self.0.len() >= MAX_OWN_POSITIONS {
-            self.0.pop_front();
+        if self.positions.len() >= MAX_OWN_POSITIONS {
+            self.forgotten = self.positions.pop_front().map(|(sent, _)| sent);
         }
-        self.0.push_back((position.timestamp, position.place));
+        self.positions.push_back((position.timestamp, position.place));
     }
 
-    fn contains(&self, position: &LongPositionVector) -> bool {
-        self.0.contains(&(position.timestamp, position.place))
+    /// The clock starts at `clock`, or is set to it: nothing that was sent before is remembered.
+    pub(super) fn begin(&mut self, clock: Timestamp) {
+        self.forgotten = Some(clock);
+    }
+
+    /// Whether another station must have sent this position vector.
+    fn excludes(&self, position: &LongPositionVector) -> bool {
+        let time = position.timestamp;
+        let was_forgotten = self.forgotten.is_some_and(|until| !time.is_newer_than(until));
+        !was_forgotten && !self.positions.contains(&(time, position.place))
     }
 }
 
@@ -58,7 +70,8 @@ impl GeoRouter {
         before.filter(|before| before.device == device).unwrap_or(made)
     }
 
-    /// Checks a packet whose source address or link-layer source is this station's.
+    /// Checks a packet whose source address or link-layer source is this station's. One that may be a recorded packet
+    /// of this station proves nothing: whoever plays it back does not make the station change its address.
     pub(super) fn detect_duplicate_address(
         &mut self,
         now: Time,
@@ -67,9 +80,9 @@ impl GeoRouter {
         out: &mut Outbox,
     ) {
         let source = extended.source();
-        let is_echo = source.address.mid == self.address.mid && self.sent_positions.contains(source);
+        let is_of_another = self.sent_positions.excludes(source);
         let lately = self.former_address.is_some_and(|given_up| now.since(given_up.at) < INTERVAL);
-        if !extended.is_single_hop() || is_echo || !self.mib.automatic_address || lately {
+        if !extended.is_single_hop() || !is_of_another || !self.mib.automatic_address || lately {
             return;
         }
         let former = self.address;

@@ -11,7 +11,7 @@ use crate::geo::geometry::{self, Plane};
 use crate::geo::location_table::{Coverage, Hop, Origin};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Area, Coordinates, TrafficClass, set_detour};
+use roam6_wire::geo::{Area, Coordinates, Packet, TrafficClass, set_detour};
 
 /// Copies of a packet after which a contending station discards its own. §F.4 counts copies, and annex H gives no
 /// value: vanetza takes 1, which ends contention at the first copy, veloce 2.
@@ -75,7 +75,7 @@ impl Goal {
 
 impl TransitPacket {
     fn target(&self, goal: Goal) -> Target {
-        Target { goal, owner: Owner { sender: self.sender, source: self.id.0 } }
+        Target { goal, owner: Owner { sender: self.sender, source: self.id.source } }
     }
 }
 
@@ -89,7 +89,8 @@ impl GeoRouter {
         class: TrafficClass,
         out: &mut Outbox,
     ) {
-        let id = (self.address.mid, self.sequence);
+        let sent = self.position(now).map_or(self.ego.timestamp(now), |own| own.timestamp);
+        let id = PacketId::new(self.address.mid, self.sequence, sent);
         // Contention begins with a broadcast of the packet (§E.3).
         let step = match self.mib.non_area {
             NonAreaForwarding::Contention if self.location_table.has_neighbours() || !class.store_carry_forward() => {
@@ -106,7 +107,7 @@ impl GeoRouter {
         let step = match (self.mib.non_area, goal) {
             (NonAreaForwarding::Greedy, _) => {
                 let TransitPacket { id, class, sender, ref mut bytes, .. } = passing;
-                self.advance_perimeter(now, &goal, (id, class, Some(Origin { source: id.0, sender })), bytes)
+                self.advance_perimeter(now, &goal, (id, class, Some(Origin { source: id.source, sender })), bytes)
             }
             (NonAreaForwarding::Contention, Goal::Station(_, place) | Goal::Place(place)) => {
                 self.contention_decision(now, place, passing.sender)
@@ -141,7 +142,7 @@ impl GeoRouter {
 
     /// Sends a copy to the neighbour nearest to the centre of the area, if one is nearer than this station (§F.4).
     fn advanced_forwarding(&mut self, now: Time, area: &Area, passing: &TransitPacket, out: &mut Outbox) {
-        let from = Origin { source: passing.id.0, sender: passing.sender };
+        let from = Origin { source: passing.id.source, sender: passing.sender };
         if let ForwardingDecision::Unicast(hop) = self.greedy(now, &Goal::Place(area.center), passing.class, Some(from))
         {
             self.send_to(hop, passing.bytes.clone(), out);
@@ -150,7 +151,13 @@ impl GeoRouter {
 
     /// Receives a copy of a packet that may be contending. That ends the contention; with the advanced algorithm only
     /// after several copies, or if the sender of the copy covers all stations behind this one (§F.4).
-    pub(super) fn suppress_or_postpone(&mut self, now: Time, id: PacketId, sender: LinkAddress) {
+    ///
+    /// The remaining hop limit is not protected by anything. A copy that somebody has sent with a low one is not
+    /// forwarded by those who receive it, and ends no contention.
+    pub(super) fn suppress_or_postpone(&mut self, now: Time, id: PacketId, packet: &Packet<'_>, sender: LinkAddress) {
+        if !self.contention.went_on(id, packet.remaining_hop_limit) {
+            return;
+        }
         match self.contention.note_copy(id) {
             Some((first, copies)) if copies < MAX_COPIES && !self.is_covered(now, first, sender) => {
                 let patience = self.contention_timeout(self.distance_from(now, sender));

@@ -40,6 +40,8 @@ pub const MAX_REPETITIONS: usize = 64;
 
 /// Rate limit of LS replies: burst, and the interval for each further one.
 const LS_REPLY_LIMIT: (u32, Duration) = (50, Duration::from_millis(20));
+/// Milliseconds by which the clock may be set without its past timestamps becoming worthless.
+const MAX_CLOCK_ADJUSTMENT: u64 = 1_000;
 /// Interval at which the location table and the buffers are expired.
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay from a new neighbour to the flush of the buffers: further neighbours may appear at the same time.
@@ -200,7 +202,11 @@ impl GeoRouter {
 
     /// Sets the wall clock.
     pub fn set_clock(&mut self, now: Time, clock: Clock) {
+        let before = self.ego.its_time(now);
         self.ego.set_clock(now, clock);
+        if self.ego.its_time(now).abs_diff(before) > MAX_CLOCK_ADJUSTMENT {
+            self.sent_positions.begin(self.ego.timestamp(now));
+        }
     }
 
     /// Sets the receiver's fix.

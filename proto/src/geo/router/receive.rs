@@ -7,6 +7,7 @@ use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Frame;
 use crate::contract::report::DropReason;
+use crate::geo::contention::PacketId;
 use crate::geo::geometry;
 use crate::geo::location_table::{Hop, PositionUpdate};
 use crate::geo::packet_data_rate::PacketDataRate;
@@ -17,10 +18,17 @@ use roam6_wire::geo::{
     set_destination, set_remaining_hop_limit,
 };
 
-/// Octets of headers of a forwarded packet, approximately.
-const MIN_HEADERS: usize = 40;
 /// A neighbour is at most so many communication ranges away.
 const MAX_NEIGHBOUR_RANGES: f64 = 10.0;
+
+/// Whether a packet was received before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Novelty {
+    /// It was not.
+    New,
+    /// It was delivered, but not forwarded, because the hop limit of its first copy was reached.
+    NotForwarded,
+}
 
 impl GeoRouter {
     /// Receives a frame, and returns the packet that it carries for this station.
@@ -50,12 +58,10 @@ impl GeoRouter {
             self.detect_duplicate_address(now, &packet.extended, frame, out);
             return None;
         }
-        let first = self.update_location_table(now, &packet, frame, out);
+        let novelty = self.update_location_table(now, &packet, frame, out);
         self.schedule_expiry(now);
-        if !first {
-            return None;
-        }
-        self.dispatch(now, packet, frame, out)
+        let delivery = novelty.and_then(|_| self.dispatch(now, packet, frame, out));
+        delivery.filter(|_| novelty == Some(Novelty::New))
     }
 
     /// Drops a secured packet, because signatures are not verified here. The first one is reported.
@@ -68,14 +74,20 @@ impl GeoRouter {
         out.report_drop(DropReason::Secured, None, "a secured packet");
     }
 
-    /// Updates the location table from the packet's source; `false` if the packet is to be dropped.
-    fn update_location_table(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> bool {
+    /// Updates the location table from the packet's source; `None` if the packet is to be dropped.
+    fn update_location_table(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_>,
+        frame: &Frame,
+        out: &mut Outbox,
+    ) -> Option<Novelty> {
         let source = &source_of(packet);
         let mid = source.address.mid;
         let direct = packet.extended.is_single_hop();
         if direct && self.is_too_far(now, source) {
             out.report_drop(DropReason::Implausible, None, "position too far away for a neighbour");
-            return false;
+            return None;
         }
         let own = if direct { self.ego.place(now) } else { None };
         let updated = self.location_table.update(now, source, (hop_of(frame), direct), own, self.ego.timestamp(now));
@@ -83,33 +95,40 @@ impl GeoRouter {
             PositionUpdate::Full => {
                 let limit = crate::geo::location_table::MAX_STATIONS;
                 out.report_full_table("stations", limit);
-                return false;
+                return None;
             }
             PositionUpdate::Implausible => {
                 out.report_drop(DropReason::Implausible, None, "timestamp of the position vector is in the future");
-                return false;
+                return None;
             }
             PositionUpdate::Neighbour => self.flush_soon(now),
             PositionUpdate::New | PositionUpdate::Known => {}
         }
-        let Some(station) = self.location_table.find_mut(mid) else { return false };
-        let Some(number) = packet.extended.sequence() else {
+        let station = self.location_table.find_mut(mid)?;
+        let Some(id) = PacketId::of(&packet.extended) else {
             self.send_waiting(now, source.address, out);
-            return true;
+            return Some(Novelty::New);
         };
         let lifetime = packet.lifetime.duration().min(self.mib.max_lifetime);
         station.packets_until = station.packets_until.max(now + lifetime);
         let latest = station.position.timestamp == source.timestamp;
-        let first = station.duplicates.insert(number, source.timestamp, latest);
+        let first = station.duplicates.insert(id.sequence, source.timestamp, latest);
         if first {
+            if packet.remaining_hop_limit == 1 {
+                station.duplicates.set_hop_limit_reached(id.sequence, source.timestamp);
+            }
             self.send_waiting(now, source.address, out);
-        } else if self.is_in_perimeter_mode(now, packet, &frame.bytes) {
-            return true;
-        } else {
-            self.suppress_or_postpone(now, (mid, number), frame.source);
-            out.report_drop(DropReason::Duplicate, None, "received before");
+            return Some(Novelty::New);
         }
-        first
+        if packet.remaining_hop_limit > 1 && station.duplicates.take_hop_limit_reached(id.sequence, source.timestamp) {
+            return Some(Novelty::NotForwarded);
+        }
+        if self.is_in_perimeter_mode(now, packet, &frame.bytes) {
+            return Some(Novelty::New);
+        }
+        self.suppress_or_postpone(now, id, packet, frame.source);
+        out.report_drop(DropReason::Duplicate, None, "received before");
+        None
     }
 
     /// Dispatches by the header type.
@@ -235,7 +254,7 @@ impl GeoRouter {
     ) -> Option<TransitPacket> {
         let remaining = packet.remaining_hop_limit.checked_sub(1).filter(|remaining| *remaining > 0)?;
         let mid = packet.extended.source().address.mid;
-        let octets = packet.payload.len() + MIN_HEADERS;
+        let octets = packet.length();
         let (most, burst) = (self.mib.max_packet_data_rate, PacketDataRate::burst(self.mib.packet_data_rate_beta));
         let station = self.location_table.find_mut(mid);
         if station.is_some_and(|station| !station.packet_data_rate.take(now, octets, most, burst)) {
@@ -244,7 +263,7 @@ impl GeoRouter {
         }
         let mut bytes = frame.bytes.get(..packet.length())?.to_vec();
         set_remaining_hop_limit(&mut bytes, remaining);
-        let id = (mid, packet.extended.sequence()?);
+        let id = PacketId::of(&packet.extended)?;
         let was_handed = frame.destination != BROADCAST;
         Some(TransitPacket { id, class: packet.traffic_class, sender: frame.source, is_unicast: was_handed, bytes })
     }

@@ -105,8 +105,7 @@ impl GeoRouter {
             }
             _ => true,
         };
-        let id = extended.sequence().map(|number| (extended.source().address.mid, number));
-        let admits = id.is_some_and(|id| self.perimeter.admits(id, packet.remaining_hop_limit));
+        let admits = PacketId::of(extended).is_some_and(|id| self.perimeter.admits(id, packet.remaining_hop_limit));
         self.mib.recovery && detour(bytes).is_some() && !is_for_here && admits
     }
 }

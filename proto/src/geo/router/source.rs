@@ -232,7 +232,6 @@ impl GeoRouter {
     }
 
     /// Sends an LS reply (§10.3.7.3), within the rates per requester and in all.
-    /// limit in all.
     pub(super) fn send_ls_reply(&mut self, now: Time, asker: &SequencedSource, out: &mut Outbox) {
         let least = self.mib.location_service_timer / 2;
         let Some(station) = self.location_table.find_mut(asker.source.address.mid) else { return };

@@ -1,5 +1,6 @@
 //! Stations on a small radio medium: reception, forwarding and delivery.
 
+mod copies;
 mod hostile;
 mod limits;
 mod restart;

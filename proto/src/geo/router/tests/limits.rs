@@ -48,6 +48,21 @@ fn only_the_excess_above_the_packet_data_rate_is_dropped() {
     assert!(each_second.iter().sum::<usize>() <= 21 * 100, "{each_second:?}");
 }
 
+#[test]
+fn all_octets_of_a_packet_count_for_the_packet_data_rate() {
+    let mib = Mib { max_packet_data_rate: 6_000, in_area: AreaForwarding::Simple, ..Mib::default() };
+    let mut air = Air::row(2, 250.0, &mib);
+    air.run(Duration::from_secs(5));
+    air.sent.clear();
+    // Of 60 octets each: 100 a second, and as many at the beginning.
+    for _ in 0..1_000 {
+        air.request(1, data(TransportType::GeoBroadcast(around(east(400.0), 1_000)))).unwrap();
+        air.run(5 * MILLISECOND);
+    }
+    let count = forwarded(&mut air);
+    assert!((590..=602).contains(&count), "{count}");
+}
+
 fn wait_for_nine(air: &mut Air, payload: &[u8], seconds: u64) {
     let lifetime = Some(Duration::from_secs(seconds));
     let request = PacketRequest { payload: payload.to_vec(), lifetime, ..data(station(9)) };

@@ -12,7 +12,7 @@ use roam6_wire::geo::{ETHERTYPE, Lifetime, LongPositionVector, SequencedSource, 
 const HOUR: u32 = 3_600_000;
 
 /// The position vector of a station now, so many milliseconds of its clock ahead of the right time.
-fn position(air: &Air, number: u8, place: Coordinates, ahead: u32) -> LongPositionVector {
+pub(super) fn position(air: &Air, number: u8, place: Coordinates, ahead: u32) -> LongPositionVector {
     let right = air.stations.values().next().unwrap().router.its_time(air.now) as u32;
     LongPositionVector {
         address: GeoAddress::new(ItsStationType::PASSENGER_CAR, mac(number)),
@@ -25,7 +25,7 @@ fn position(air: &Air, number: u8, place: Coordinates, ahead: u32) -> LongPositi
 }
 
 /// A broadcast frame of another station.
-fn frame(sender: u8, extended: ExtendedHeader, hops: u8) -> Frame {
+pub(super) fn frame(sender: u8, extended: ExtendedHeader, hops: u8) -> Frame {
     let (upper, payload): (_, &[u8]) = if matches!(extended, ExtendedHeader::Beacon { .. }) {
         (UpperProtocol::Any, b"")
     } else {
@@ -47,7 +47,7 @@ fn frame(sender: u8, extended: ExtendedHeader, hops: u8) -> Frame {
 }
 
 /// Lets station `number` receive a frame.
-fn receive(air: &mut Air, number: u8, frame: &Frame) {
+pub(super) fn receive(air: &mut Air, number: u8, frame: &Frame) {
     let (now, mut out) = (air.now, Outbox::new());
     let peer = air.stations.get_mut(&number).unwrap();
     if let Some(delivery) = peer.router.receive(now, frame, &mut out) {
@@ -197,6 +197,20 @@ fn own_frames_that_return_are_no_duplicate_address() {
     for (_, echo) in air.sent.clone() {
         receive(&mut air, 1, &echo);
     }
+    assert_eq!(air.stations[&1].router.address().mid, mac(1));
+}
+
+#[test]
+fn recorded_own_frames_are_no_duplicate_address() {
+    let mut air = Air::row(1, 0.0, &Mib::default());
+    air.run(Duration::from_secs(120));
+    let recorded = air.sent.clone();
+    assert!(recorded.len() > 20, "{}", recorded.len());
+    // Played back an hour later, and to the station after a restart.
+    air.run(Duration::from_secs(3_600));
+    recorded.iter().for_each(|(_, frame)| receive(&mut air, 1, frame));
+    restart(&mut air, 1, &Mib::default());
+    recorded.iter().for_each(|(_, frame)| receive(&mut air, 1, frame));
     assert_eq!(air.stations[&1].router.address().mid, mac(1));
 }
 
