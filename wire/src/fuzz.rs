@@ -168,6 +168,43 @@ pub fn geo(data: &[u8]) {
     }
 }
 
+/// `data` as a certificate, if its first octet is that of one, or as a security envelope.
+#[cfg(feature = "geo-security")]
+pub fn security(data: &[u8]) {
+    match data.first() {
+        Some(0x80) => certificate(data),
+        _ => signed_data(data),
+    }
+}
+
+/// `data` as a security envelope: what its signature is about lies inside, and so does a certificate that it carries.
+#[cfg(feature = "geo-security")]
+pub fn signed_data(data: &[u8]) {
+    use crate::security::SignedData;
+    let _ = geo::SecuredPacket::parse(data);
+    let Ok(read) = SignedData::read(data) else { return };
+    let signed = read.to_be_signed();
+    assert!(read.length <= data.len() && data.windows(signed.len()).any(|part| part == signed));
+    assert!(signed.windows(read.payload.len().max(1)).any(|part| part == read.payload) || read.payload.is_empty());
+    let _ = (read.message(read.signer.certificate().as_ref()), read.header.requested_certificate());
+    if let Some(octets) = read.signer.certificate().map(|certificate| certificate.octets()) {
+        certificate(octets);
+    }
+}
+
+/// `data` as a certificate: its canonical form is one too, with the same digest.
+#[cfg(feature = "geo-security")]
+pub fn certificate(data: &[u8]) {
+    use crate::security::Certificate;
+    let Ok(read) = Certificate::parse(data) else { return };
+    assert_eq!(read.octets(), data);
+    let canonical = read.canonical();
+    let again = Certificate::parse(&canonical);
+    assert_eq!(again.as_ref().map(Certificate::digest), Ok(read.digest()));
+    assert_eq!(again.as_ref().map(Certificate::canonical), Ok(canonical.clone()));
+    assert_eq!(again.map(|again| again.message(None)), Ok(read.message(None)));
+}
+
 /// `data` as an MNPP announcement, with a corrected checksum.
 pub fn mnpp(data: &[u8]) {
     let mut message = data.to_vec();

@@ -28,6 +28,8 @@ pub mod mnpp;
 pub mod mobility;
 mod portal;
 pub mod reader;
+#[cfg(feature = "geo-security")]
+pub mod security;
 pub mod shim6;
 mod text;
 pub mod udp;

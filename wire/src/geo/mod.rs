@@ -13,6 +13,8 @@ pub use address::{GeoAddress, ItsStationType};
 pub use area::{Area, Shape};
 pub use extended::{ExtendedHeader, SequencedSource};
 pub use lifetime::Lifetime;
+#[cfg(feature = "geo-security")]
+pub use packet::SecuredPacket;
 pub use packet::{
     Packet, TrafficClass, UpperProtocol, detour, is_secured, set_destination, set_detour, set_remaining_hop_limit,
 };

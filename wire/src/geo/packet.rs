@@ -28,6 +28,9 @@ mod next {
     pub(super) const SECURED: u8 = 2;
 }
 
+/// Octets of the Basic Header.
+#[cfg(feature = "geo-security")]
+const BASIC_LENGTH: usize = 4;
 /// Octets of Basic and Common Header.
 const FIXED_LENGTH: usize = 12;
 const REMAINING_AT: usize = 3;
@@ -106,6 +109,42 @@ pub fn is_secured(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first & 15 == next::SECURED)
 }
 
+/// Whether a forwarder may change fields beyond the Basic Header: those of a secured packet are covered by its signature.
+fn is_open_to_changes(bytes: &[u8]) -> bool {
+    !cfg!(feature = "geo-security") || !is_secured(bytes)
+}
+
+/// A secured packet (TS 103 097 §5.2): a Basic Header, and signed data that contain the rest of the packet.
+#[cfg(feature = "geo-security")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecuredPacket<'a> {
+    /// The packet. Lifetime and remaining hop limit are not covered by the signature.
+    pub packet: Packet<'a>,
+    /// The signed data.
+    pub signed: crate::security::SignedData<'a>,
+}
+
+#[cfg(feature = "geo-security")]
+impl<'a> SecuredPacket<'a> {
+    /// Parses a secured packet from its Basic Header.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is no signed packet; offsets in the packet inside the envelope count from its Common Header.
+    pub fn parse(bytes: &'a [u8]) -> Result<SecuredPacket<'a>, Malformed> {
+        let mut reader = Reader::new("secured GeoNetworking packet", bytes);
+        let basic = BasicHeader::read(&mut reader, next::SECURED)?;
+        let signed = crate::security::SignedData::read(reader.bytes(reader.len())?)?;
+        // An envelope is longer than the shortest frame: there is no padding.
+        let (has, needs) = (bytes.len(), BASIC_LENGTH + signed.length);
+        if has != needs {
+            return Err(Malformed { what: "secured packet", at: needs, why: Why::Length { has, needs } });
+        }
+        let mut inner = Reader::new("GeoNetworking packet in an envelope", signed.payload);
+        let packet = Packet::after_basic_header(basic, &mut inner, false)?;
+        Ok(SecuredPacket { packet, signed })
+    }
+}
+
 /// Sets the remaining hop limit of a forwarded packet.
 pub fn set_remaining_hop_limit(packet: &mut [u8], remaining: u8) {
     if let Some(field) = packet.get_mut(REMAINING_AT) {
@@ -113,8 +152,12 @@ pub fn set_remaining_hop_limit(packet: &mut [u8], remaining: u8) {
     }
 }
 
-/// Updates the destination position vector of a forwarded GeoUnicast packet or location service reply.
+/// Updates the destination position vector of a forwarded GeoUnicast packet or location service reply. A secured packet
+/// stays as it is.
 pub fn set_destination(packet: &mut [u8], destination: &ShortPositionVector) {
+    if !is_open_to_changes(packet) {
+        return;
+    }
     let mut writer = Writer::new();
     destination.write(&mut writer);
     let fields = packet.get_mut(DESTINATION_AT..DESTINATION_AT + ShortPositionVector::LENGTH).unwrap_or_default();
@@ -123,15 +166,21 @@ pub fn set_destination(packet: &mut [u8], destination: &ShortPositionVector) {
     }
 }
 
-/// Distance from the destination in metres where a detour began; `None` without detour. For packets with a sequence
-/// number only.
+/// Distance from the destination in metres where a detour began; `None` without detour, as in all secured packets. For
+/// packets with a sequence number only.
 pub fn detour(packet: &[u8]) -> Option<u16> {
+    if !is_open_to_changes(packet) {
+        return None;
+    }
     let octets: [u8; 2] = packet.get(DETOUR_OFFSET..)?.first_chunk().copied()?;
     Some(u16::from_be_bytes(octets)).filter(|metres| *metres > 0)
 }
 
-/// Sets or clears the detour field of a packet with a sequence number.
+/// Sets or clears the detour field of a packet with a sequence number. A secured packet stays as it is.
 pub fn set_detour(packet: &mut [u8], metres: Option<u16>) {
+    if !is_open_to_changes(packet) {
+        return;
+    }
     if let Some(field) = packet.get_mut(DETOUR_OFFSET..).and_then(|rest| rest.first_chunk_mut()) {
         *field = metres.unwrap_or(0).to_be_bytes();
     }
@@ -141,20 +190,17 @@ impl<'a> Packet<'a> {
     /// Parses a packet from its Basic Header. Ethernet padding is removed.
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, Malformed> {
         let mut reader = Reader::new("GeoNetworking packet", bytes);
-        let first = reader.u8()?;
-        let version = first >> 4;
-        // Packets of any other version are discarded (EN 302 636-4-1 §10.3.3).
-        if version != VERSION {
-            return Err(Malformed { what: "version", at: 0, why: Why::Value(u64::from(version)) });
-        }
-        if first & 15 != next::COMMON {
-            return Err(Malformed { what: "Basic Header next header", at: 0, why: Why::Value(u64::from(first & 15)) });
-        }
-        reader.skip(1)?;
-        let lifetime = Lifetime(reader.u8()?);
-        let remaining = reader.u8()?;
+        let basic = BasicHeader::read(&mut reader, next::COMMON)?;
+        Packet::after_basic_header(basic, &mut reader, bytes.len() <= MIN_ETHERNET_PAYLOAD)
+    }
 
-        let upper = UpperProtocol::read(&mut reader)?;
+    /// Parses what follows the Basic Header.
+    fn after_basic_header(
+        basic: BasicHeader,
+        reader: &mut Reader<'a>,
+        may_be_padded: bool,
+    ) -> Result<Packet<'a>, Malformed> {
+        let upper = UpperProtocol::read(reader)?;
         let kind = reader.u8()?;
         let class = TrafficClass(reader.u8()?);
         let flags = reader.u8()?;
@@ -162,12 +208,12 @@ impl<'a> Packet<'a> {
         let length = usize::from(reader.u16()?);
         let most = reader.u8()?;
         reader.skip(1)?;
-        let extended = ExtendedHeader::read(&mut reader, kind)?;
-        let payload = payload(&mut reader, bytes.len(), length, length_at)?;
+        let extended = ExtendedHeader::read(reader, kind)?;
+        let payload = payload(reader, may_be_padded, length, length_at)?;
         let packet = Packet {
-            version,
-            lifetime,
-            remaining_hop_limit: remaining,
+            version: VERSION,
+            lifetime: basic.lifetime,
+            remaining_hop_limit: basic.remaining_hop_limit,
             upper_protocol: upper,
             traffic_class: class,
             flags,
@@ -206,7 +252,7 @@ impl<'a> Packet<'a> {
         writer.finish()
     }
 
-    /// Length of the packet, octets.
+    /// Length of the packet without an envelope, octets.
     pub fn length(&self) -> usize {
         FIXED_LENGTH + self.extended.length() + self.payload.len()
     }
@@ -227,6 +273,30 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// The fields of the Basic Header (§9.6).
+#[derive(Clone, Copy)]
+struct BasicHeader {
+    lifetime: Lifetime,
+    remaining_hop_limit: u8,
+}
+
+impl BasicHeader {
+    /// Reads the header of a packet with this next header.
+    fn read(reader: &mut Reader<'_>, expected: u8) -> Result<BasicHeader, Malformed> {
+        let first = reader.u8()?;
+        let version = first >> 4;
+        // Packets of any other version are discarded (EN 302 636-4-1 §10.3.3).
+        if version != VERSION {
+            return Err(Malformed { what: "version", at: 0, why: Why::Value(u64::from(version)) });
+        }
+        if first & 15 != expected {
+            return Err(Malformed { what: "Basic Header next header", at: 0, why: Why::Value(u64::from(first & 15)) });
+        }
+        reader.skip(1)?;
+        Ok(BasicHeader { lifetime: Lifetime(reader.u8()?), remaining_hop_limit: reader.u8()? })
+    }
+}
+
 impl UpperProtocol {
     fn read(reader: &mut Reader<'_>) -> Result<UpperProtocol, Malformed> {
         let at = reader.position();
@@ -236,9 +306,14 @@ impl UpperProtocol {
     }
 }
 
-fn payload<'a>(reader: &mut Reader<'a>, whole: usize, length: usize, length_at: usize) -> Result<&'a [u8], Malformed> {
+fn payload<'a>(
+    reader: &mut Reader<'a>,
+    may_be_padded: bool,
+    length: usize,
+    length_at: usize,
+) -> Result<&'a [u8], Malformed> {
     let there = reader.len();
-    let is_padding = there > length && whole <= MIN_ETHERNET_PAYLOAD;
+    let is_padding = there > length && may_be_padded;
     if length != there && !is_padding {
         let why = Why::Length { has: length, needs: there };
         return Err(Malformed { what: "payload length", at: length_at, why });

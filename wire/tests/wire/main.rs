@@ -22,6 +22,9 @@ mod round_trip;
 mod saem;
 #[cfg(test)]
 mod samples;
+#[cfg(feature = "geo-security")]
+#[cfg(test)]
+mod security;
 #[cfg(test)]
 mod shim6;
 mod udp6;

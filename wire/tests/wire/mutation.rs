@@ -73,6 +73,8 @@ fn the_fuzz_corpus_passes() {
         ("wire_shim6", fuzz::shim6),
         ("wire_geo", fuzz::geo),
         ("wire_mnpp", fuzz::mnpp),
+        #[cfg(feature = "geo-security")]
+        ("wire_security", fuzz::security),
     ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
         let mut read = 0;

@@ -1,0 +1,20 @@
+//! Limits of what is read from the air. The standard has none for most of them; stations on the road stay far below.
+
+/// Octets of a whole envelope: a frame, and what a jumbo frame would hold beyond it.
+pub const ENVELOPE: usize = 2304;
+/// Octets of a certificate. Certificates of stations have about 200, those of authorities up to 600.
+pub const CERTIFICATE: usize = 1024;
+/// Entries of a list of permissions.
+pub const PERMISSIONS: usize = 32;
+/// Octets of service specific permissions.
+pub const SSP: usize = 32;
+/// Certificates asked for in one header.
+pub const REQUESTS: usize = 8;
+/// Corners of a polygon.
+pub const POLYGON: usize = 32;
+/// Rectangles of a region.
+pub const RECTANGLES: usize = 16;
+/// Countries of a region, and their parts.
+pub const COUNTRIES: usize = 32;
+/// Octets of the name of an authority.
+pub const NAME: usize = 255;
