@@ -3,7 +3,7 @@
 use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{ExtendedHeader, Packet, Timestamp};
+use roam6_wire::geo::{ExtendedHeader, Packet, Timestamp, is_secured};
 use std::collections::BTreeMap;
 
 /// Identifies a multi-hop packet, as duplicate packet detection does: a packet with another timestamp is another packet,
@@ -16,18 +16,20 @@ pub struct PacketId {
     pub sequence: u16,
     /// The timestamp of its source position vector, milliseconds.
     timestamp: u32,
+    /// Whether it is secured: the same packet without its envelope is another one, which receivers may refuse.
+    is_secured: bool,
 }
 
 impl PacketId {
-    /// The identity of a packet sent by `source` at `time`.
+    /// The identity of an unsecured packet sent by `source` at `time`.
     pub fn new(source: LinkAddress, sequence: u16, time: Timestamp) -> PacketId {
-        PacketId { source, sequence, timestamp: time.0 }
+        PacketId { source, sequence, timestamp: time.0, is_secured: false }
     }
 
     /// The identity of a packet with this header; `None` if it has no sequence number.
-    pub fn of(extended: &ExtendedHeader) -> Option<PacketId> {
+    pub fn of(extended: &ExtendedHeader, is_secured: bool) -> Option<PacketId> {
         let source = extended.source();
-        Some(PacketId::new(source.address.mid, extended.sequence()?, source.timestamp))
+        Some(PacketId { is_secured, ..PacketId::new(source.address.mid, extended.sequence()?, source.timestamp) })
     }
 }
 
@@ -83,10 +85,12 @@ impl ContentionBuffer {
     }
 
     /// Whether a copy shows that the packet went on: its remaining hop limit is at least one less than that of the
-    /// packet held here, as that of a packet which another receiver of the same frame, or one hop further on, has sent.
-    pub fn went_on(&self, id: PacketId, remaining_hop_limit: u8) -> bool {
-        let held = self.packets.get(&id).map(|packet| Packet::remaining_hop_limit_of(&packet.bytes));
-        held.is_none_or(|held| remaining_hop_limit.saturating_add(1) >= held)
+    /// packet held here, as that of a packet which another receiver of the same frame, or one hop further on, has sent. A
+    /// copy of a secured packet has the same octets after the Basic Header.
+    pub fn went_on(&self, id: PacketId, copy: &[u8]) -> bool {
+        let Some(held) = self.packets.get(&id).map(|packet| packet.bytes.as_slice()) else { return true };
+        let is_same = !cfg!(feature = "geo-security") || !is_secured(held) || held.get(4..) == copy.get(4..);
+        is_same && Packet::remaining_hop_limit_of(copy).saturating_add(1) >= Packet::remaining_hop_limit_of(held)
     }
 
     /// Counts a copy of a persistent packet: its first sender, and the number of copies.

@@ -9,7 +9,9 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::command::{Command, LifecycleCommand};
-use crate::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, VirtualLink};
+use crate::contract::config::geo::{
+    AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, SecurityMode, VirtualLink,
+};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Fix, Frame, Input, LinkEvent};
 use crate::contract::output::Output;
@@ -81,6 +83,7 @@ impl Harness {
             }],
             facilities: None,
             mib,
+            security: if choice & 128 == 0 { SecurityMode::Drop } else { SecurityMode::Relay },
         };
         let station = GeoStation::new(config, Entropy::seed_from_u64(u64::from(choice)));
         let mut world = Harness { station, now: Time::from_micros(1), sent: Vec::new() };

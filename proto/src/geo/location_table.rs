@@ -63,13 +63,20 @@ pub struct LocationTableEntry {
     /// When the position was last updated.
     pub updated: Time,
     /// Packets received from it, for duplicate detection.
-    pub duplicates: DuplicatePacketDetector,
+    duplicates: DuplicatePacketDetector,
+    /// Secured packets received from it. Somebody may send a packet without its envelope before it arrives: that is no
+    /// duplicate of it.
+    #[cfg(feature = "geo-security")]
+    secured_duplicates: DuplicatePacketDetector,
     /// Limits the octets forwarded for it.
     pub packet_data_rate: PacketDataRate,
     /// When its last LS request was answered.
     pub last_ls_reply: Option<Time>,
     /// Until when its packets may still be buffered somewhere.
     pub packets_until: Time,
+    /// Whether its position is that of a secured packet.
+    #[cfg(feature = "geo-security")]
+    pub is_secured: bool,
     /// Whether its position has expired.
     stale: bool,
     learned_from: LinkAddress,
@@ -269,11 +276,34 @@ impl LocationTableEntry {
             reach: 0.0,
             updated: now,
             duplicates: seen,
+            #[cfg(feature = "geo-security")]
+            secured_duplicates: DuplicatePacketDetector::default(),
             packet_data_rate: rate,
             last_ls_reply: None,
             packets_until: now,
+            #[cfg(feature = "geo-security")]
+            is_secured: false,
             stale: false,
             learned_from: introduced_by,
+        }
+    }
+
+    /// Its packets, for duplicate detection.
+    pub fn duplicates_mut(&mut self, is_secured: bool) -> &mut DuplicatePacketDetector {
+        #[cfg(feature = "geo-security")]
+        if is_secured {
+            return &mut self.secured_duplicates;
+        }
+        #[cfg(not(feature = "geo-security"))]
+        let _ = is_secured;
+        &mut self.duplicates
+    }
+
+    /// Notes whether a packet with this position vector was secured.
+    #[cfg(feature = "geo-security")]
+    pub fn note_trust(&mut self, source: &LongPositionVector, is_secured: bool) {
+        if self.position.timestamp == source.timestamp {
+            self.is_secured = is_secured;
         }
     }
 

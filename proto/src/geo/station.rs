@@ -61,11 +61,14 @@ impl GeoStation {
         let echoes = EchoService::new(entropy.fork());
         let seed = entropy.fork();
         let facilities = config.facilities.map(|facilities| Facilities::new(facilities, config.station, seed));
+        let router = GeoRouter::new(config.station, config.mib.clone(), entropy);
+        #[cfg(feature = "geo-security")]
+        let router = router.with_security(config.security);
         GeoStation {
             interfaces: config.interfaces,
             max_sdu: config.mib.max_sdu_size,
             max_area: f64::from(config.mib.max_area_size),
-            router: GeoRouter::new(config.station, config.mib, entropy),
+            router,
             adaptation: Ipv6Adaptation::new(config.virtual_links),
             echoes,
             facilities,

@@ -3,7 +3,7 @@
 use super::geometry;
 use super::location_table::LocationTableEntry;
 use crate::base::time::Time;
-use crate::contract::view::{StationState, StationView};
+use crate::contract::view::{StationState, StationView, Trust};
 use core::time::Duration;
 use roam6_wire::geo::LongPositionVector;
 
@@ -18,7 +18,11 @@ pub(super) fn other(station: &LocationTableEntry, own: Option<&LongPositionVecto
     let state = if station.neighbour.is_some() { StationState::Neighbour } else { StationState::Known };
     let distance = own.map(|own| geometry::distance(own.place, station.position.place) as u32);
     let age = now.since(station.updated);
-    StationView { distance, age, state, ..at(&station.position) }
+    #[cfg(feature = "geo-security")]
+    let trust = if station.is_secured { Trust::Unverified } else { Trust::Unsigned };
+    #[cfg(not(feature = "geo-security"))]
+    let trust = Trust::Unsigned;
+    StationView { distance, age, state, trust, ..at(&station.position) }
 }
 
 fn at(position: &LongPositionVector) -> StationView {
@@ -32,5 +36,6 @@ fn at(position: &LongPositionVector) -> StationView {
         distance: Some(0),
         age: Duration::ZERO,
         state: StationState::Own,
+        trust: Trust::Unsigned,
     }
 }

@@ -209,6 +209,7 @@ pub(crate) fn stations(state: &NodeState) -> Table {
             ("HEADING", |row| degrees(row.heading)),
             ("AGE", |row| format_duration(row.age)),
             ("STATE", |row| row.state.to_string()),
+            ("TRUST", |row| row.trust.to_string()),
         ],
     )
 }

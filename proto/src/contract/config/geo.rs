@@ -22,6 +22,27 @@ pub struct GeoConfig {
     pub facilities: Option<FacilitiesConfig>,
     /// The management information base.
     pub mib: Mib,
+    /// What is done with secured packets.
+    #[serde(default, skip_serializing_if = "SecurityMode::is_default")]
+    pub security: SecurityMode,
+}
+
+/// What is done with secured packets (ETSI TS 103 097).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SecurityMode {
+    /// They are dropped.
+    #[default]
+    Drop,
+    /// They are forwarded untouched, and their sources are neighbours; nobody verifies their signatures, so that nothing of
+    /// them is delivered here.
+    Relay,
+}
+
+impl SecurityMode {
+    fn is_default(&self) -> bool {
+        *self == SecurityMode::Drop
+    }
 }
 
 /// A geographically bounded virtual link (EN 302 636-6-1 §6).

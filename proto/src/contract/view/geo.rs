@@ -2,6 +2,7 @@
 
 use super::state::{PositionState, StationState};
 use core::time::Duration;
+use derive_more::Display;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::Coordinates;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,29 @@ pub struct StationView {
     pub age: Duration,
     /// Its state.
     pub state: StationState,
+    /// How far its position is trusted.
+    #[serde(default, skip_serializing_if = "Trust::is_unsigned")]
+    pub trust: Trust,
+}
+
+/// How far a packet is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Display, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// It is not signed.
+    #[default]
+    #[display("-")]
+    Unsigned,
+    /// It is signed, and nobody has verified the signature.
+    #[display("signed")]
+    Unverified,
+}
+
+impl Trust {
+    /// Whether it is not signed.
+    pub fn is_unsigned(&self) -> bool {
+        *self == Trust::Unsigned
+    }
 }
 
 /// The ego position of a GeoNetworking station.

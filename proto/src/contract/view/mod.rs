@@ -12,7 +12,7 @@ mod state;
 
 pub use counters::Counters;
 pub use facilities::{AnnouncementView, LdmEventView, LdmStationView, LdmView, ServiceView};
-pub use geo::{GroupView, PositionView, StationView};
+pub use geo::{GroupView, PositionView, StationView, Trust};
 pub use link::{LinkView, QualityView, UsageView};
 pub use mnpp::NetworkView;
 pub use mptcp::EndpointView;

@@ -1,5 +1,6 @@
 //! Forwarding: EN 302 636-4-1 annexes D (selection of the algorithm), E (non-area forwarding), F (area forwarding).
 
+use super::receive::Arrival;
 use super::{FLUSH_DELAY, GeoRouter, Timer};
 use crate::base::time::Time;
 use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding};
@@ -11,7 +12,7 @@ use crate::geo::geometry::{self, Plane};
 use crate::geo::location_table::{Coverage, Hop, Origin};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Area, Coordinates, Packet, TrafficClass, set_detour};
+use roam6_wire::geo::{Area, Coordinates, TrafficClass, set_detour};
 
 /// Copies of a packet after which a contending station discards its own. §F.4 counts copies, and annex H gives no
 /// value: vanetza takes 1, which ends contention at the first copy, veloce 2.
@@ -153,9 +154,10 @@ impl GeoRouter {
     /// after several copies, or if the sender of the copy covers all stations behind this one (§F.4).
     ///
     /// The remaining hop limit is not protected by anything. A copy that somebody has sent with a low one is not
-    /// forwarded by those who receive it, and ends no contention.
-    pub(super) fn suppress_or_postpone(&mut self, now: Time, id: PacketId, packet: &Packet<'_>, sender: LinkAddress) {
-        if !self.contention.went_on(id, packet.remaining_hop_limit) {
+    /// forwarded by those who receive it, and ends no contention. Neither does another packet in the name of a secured one.
+    pub(super) fn suppress_or_postpone(&mut self, now: Time, id: PacketId, arrival: &Arrival<'_>) {
+        let sender = arrival.frame.source;
+        if !self.contention.went_on(id, arrival.octets) {
             return;
         }
         match self.contention.note_copy(id) {

@@ -22,6 +22,8 @@ use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
 use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::Mib;
+#[cfg(feature = "geo-security")]
+use crate::contract::config::geo::SecurityMode;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{Clock, Fix, Frame, LinkEvent};
 use crate::contract::report::DropReason;
@@ -72,6 +74,8 @@ pub struct GeoRouter {
     /// Rate limit of LS replies.
     ls_replies: TokenBucket,
     secured_reported: bool,
+    #[cfg(feature = "geo-security")]
+    security: SecurityMode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,7 +121,16 @@ impl GeoRouter {
             sent_positions: SentPositions::default(),
             ls_replies: TokenBucket::new(LS_REPLY_LIMIT.0, LS_REPLY_LIMIT.1),
             secured_reported: false,
+            #[cfg(feature = "geo-security")]
+            security: SecurityMode::default(),
         }
+    }
+
+    /// The same router with another treatment of secured packets.
+    #[cfg(feature = "geo-security")]
+    pub fn with_security(mut self, security: SecurityMode) -> GeoRouter {
+        self.security = security;
+        self
     }
 
     /// This station's address.

@@ -4,6 +4,8 @@
 use super::forwarding::{Goal, TransitPacket};
 use super::{BROADCAST, GeoRouter};
 use crate::base::time::Time;
+#[cfg(feature = "geo-security")]
+use crate::contract::config::geo::SecurityMode;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Frame;
 use crate::contract::report::DropReason;
@@ -12,6 +14,9 @@ use crate::geo::geometry;
 use crate::geo::location_table::{Hop, PositionUpdate};
 use crate::geo::packet_data_rate::PacketDataRate;
 use crate::geo::request::Delivery;
+use roam6_wire::LinkAddress;
+#[cfg(feature = "geo-security")]
+use roam6_wire::geo::SecuredPacket;
 use roam6_wire::geo::echo::Echo;
 use roam6_wire::geo::{
     Area, ExtendedHeader, GeoAddress, LongPositionVector, Packet, SequencedSource, ShortPositionVector, is_secured,
@@ -30,6 +35,17 @@ enum Novelty {
     NotForwarded,
 }
 
+/// A received packet, and what its frame holds of it.
+pub(super) struct Arrival<'a> {
+    pub(super) packet: Packet<'a>,
+    pub(super) frame: &'a Frame,
+    /// The packet as received, without padding.
+    pub(super) octets: &'a [u8],
+    /// Whether the packet is secured, and nobody has verified it. It is forwarded, and its source is learnt; it has no other
+    /// effect here.
+    pub(super) is_secured: bool,
+}
+
 impl GeoRouter {
     /// Receives a frame, and returns the packet that it carries for this station.
     pub fn receive<'a>(&mut self, now: Time, frame: &'a Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
@@ -37,31 +53,79 @@ impl GeoRouter {
         if frame.destination != own && frame.destination != BROADCAST {
             return None;
         }
-        if is_secured(&frame.bytes) {
-            if frame.source != own {
-                self.drop_secured(out);
+        let arrival = self.parse(frame, own, out)?;
+        let is_ours = arrival.packet.extended.source().address.mid == self.address.mid;
+        if frame.source == own || is_ours {
+            if frame.source != own && self.is_in_perimeter_mode(now, &arrival) {
+                return self.dispatch(now, &arrival, out);
+            }
+            // A secured packet would have to be verified before it proves anything.
+            if !arrival.is_secured {
+                self.detect_duplicate_address(now, &arrival.packet.extended, frame, out);
             }
             return None;
         }
-        let packet = match Packet::parse(&frame.bytes) {
-            Ok(packet) => packet,
+        let novelty = self.update_location_table(now, &arrival, out);
+        self.schedule_expiry(now);
+        let delivery = novelty.and_then(|_| self.dispatch(now, &arrival, out));
+        delivery.filter(|_| novelty == Some(Novelty::New) && !arrival.is_secured)
+    }
+
+    /// Parses a packet; reports one that is malformed, or secured where nobody can open it.
+    fn parse<'a>(&mut self, frame: &'a Frame, own: LinkAddress, out: &mut Outbox) -> Option<Arrival<'a>> {
+        if is_secured(&frame.bytes) {
+            return self.parse_secured(frame, own, out);
+        }
+        match Packet::parse(&frame.bytes) {
+            Ok(packet) => {
+                let octets = frame.bytes.get(..packet.length()).unwrap_or_default();
+                Some(Arrival { packet, frame, octets, is_secured: false })
+            }
             Err(error) => {
                 out.report_drop(DropReason::Malformed, None, error.to_string());
-                return None;
+                None
             }
-        };
-        let is_ours = packet.extended.source().address.mid == self.address.mid;
-        if frame.source == own || is_ours {
-            if frame.source != own && self.is_in_perimeter_mode(now, &packet, &frame.bytes) {
-                return self.dispatch(now, packet, frame, out);
-            }
-            self.detect_duplicate_address(now, &packet.extended, frame, out);
+        }
+    }
+
+    #[cfg(feature = "geo-security")]
+    fn parse_secured<'a>(&mut self, frame: &'a Frame, own: LinkAddress, out: &mut Outbox) -> Option<Arrival<'a>> {
+        // What the medium returns of this station's own frames is no news.
+        if frame.source == own {
             return None;
         }
-        let novelty = self.update_location_table(now, &packet, frame, out);
-        self.schedule_expiry(now);
-        let delivery = novelty.and_then(|_| self.dispatch(now, packet, frame, out));
-        delivery.filter(|_| novelty == Some(Novelty::New))
+        if self.security == SecurityMode::Drop {
+            self.drop_secured(out);
+            return None;
+        }
+        match SecuredPacket::parse(&frame.bytes) {
+            Ok(secured) => {
+                self.note_relay(out);
+                Some(Arrival { packet: secured.packet, frame, octets: &frame.bytes, is_secured: true })
+            }
+            Err(error) => {
+                out.report_drop(DropReason::Malformed, None, error.to_string());
+                None
+            }
+        }
+    }
+
+    #[cfg(not(feature = "geo-security"))]
+    fn parse_secured<'a>(&mut self, frame: &'a Frame, own: LinkAddress, out: &mut Outbox) -> Option<Arrival<'a>> {
+        if frame.source != own {
+            self.drop_secured(out);
+        }
+        None
+    }
+
+    /// Says once that secured packets are forwarded.
+    #[cfg(feature = "geo-security")]
+    fn note_relay(&mut self, out: &mut Outbox) {
+        if !std::mem::replace(&mut self.secured_reported, true) {
+            let text = "secured GeoNetworking packets (TS 103 097) are received; roam6 forwards them unchanged and does not \
+                        verify them, so nothing of them is delivered here";
+            out.notice(text);
+        }
     }
 
     /// Drops a secured packet, because signatures are not verified here. The first one is reported.
@@ -75,13 +139,8 @@ impl GeoRouter {
     }
 
     /// Updates the location table from the packet's source; `None` if the packet is to be dropped.
-    fn update_location_table(
-        &mut self,
-        now: Time,
-        packet: &Packet<'_>,
-        frame: &Frame,
-        out: &mut Outbox,
-    ) -> Option<Novelty> {
+    fn update_location_table(&mut self, now: Time, arrival: &Arrival<'_>, out: &mut Outbox) -> Option<Novelty> {
+        let Arrival { packet, frame, .. } = arrival;
         let source = &source_of(packet);
         let mid = source.address.mid;
         let direct = packet.extended.is_single_hop();
@@ -105,41 +164,44 @@ impl GeoRouter {
             PositionUpdate::New | PositionUpdate::Known => {}
         }
         let station = self.location_table.find_mut(mid)?;
-        let Some(id) = PacketId::of(&packet.extended) else {
+        #[cfg(feature = "geo-security")]
+        station.note_trust(source, arrival.is_secured);
+        let Some(id) = PacketId::of(&packet.extended, arrival.is_secured) else {
             self.send_waiting(now, source.address, out);
             return Some(Novelty::New);
         };
         let lifetime = packet.lifetime.duration().min(self.mib.max_lifetime);
         station.packets_until = station.packets_until.max(now + lifetime);
         let latest = station.position.timestamp == source.timestamp;
-        let first = station.duplicates.insert(id.sequence, source.timestamp, latest);
+        let duplicates = station.duplicates_mut(arrival.is_secured);
+        let first = duplicates.insert(id.sequence, source.timestamp, latest);
         if first {
             if packet.remaining_hop_limit == 1 {
-                station.duplicates.set_hop_limit_reached(id.sequence, source.timestamp);
+                duplicates.set_hop_limit_reached(id.sequence, source.timestamp);
             }
             self.send_waiting(now, source.address, out);
             return Some(Novelty::New);
         }
-        if packet.remaining_hop_limit > 1 && station.duplicates.take_hop_limit_reached(id.sequence, source.timestamp) {
+        if packet.remaining_hop_limit > 1 && duplicates.take_hop_limit_reached(id.sequence, source.timestamp) {
             return Some(Novelty::NotForwarded);
         }
-        if self.is_in_perimeter_mode(now, packet, &frame.bytes) {
+        if self.is_in_perimeter_mode(now, arrival) {
             return Some(Novelty::New);
         }
-        self.suppress_or_postpone(now, id, packet, frame.source);
+        self.suppress_or_postpone(now, id, arrival);
         out.report_drop(DropReason::Duplicate, None, "received before");
         None
     }
 
     /// Dispatches by the header type.
-    fn dispatch<'a>(&mut self, now: Time, packet: Packet<'a>, frame: &Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
-        let from = hop_of(frame);
+    fn dispatch<'a>(&mut self, now: Time, arrival: &Arrival<'a>, out: &mut Outbox) -> Option<Delivery<'a>> {
+        let (packet, from) = (arrival.packet, hop_of(arrival.frame));
         let delivery = (!packet.payload.is_empty()).then_some(Delivery { packet, from, hop_limit_reached: false });
         match packet.extended {
             ExtendedHeader::Beacon { .. } => None,
             ExtendedHeader::SingleHop { .. } => delivery,
             ExtendedHeader::TopoBroadcast(_) => {
-                if let Some(passing) = self.transit_packet(now, &packet, frame, out) {
+                if let Some(passing) = self.transit_packet(now, arrival, out) {
                     self.send_broadcast_frame(&passing.bytes, out);
                 }
                 delivery
@@ -149,27 +211,27 @@ impl GeoRouter {
                 Some(Delivery { packet, from, hop_limit_reached: true })
             }
             ExtendedHeader::GeoUnicast { destination, .. } => {
-                self.forward_to_station(now, &packet, &destination, frame, out);
+                self.forward_to_station(now, arrival, &destination, out);
                 None
             }
             ExtendedHeader::GeoBroadcast { area, .. } => {
-                self.forward_to_area(now, &packet, &area, frame, out).then_some(delivery)?
+                self.forward_to_area(now, arrival, &area, out).then_some(delivery)?
             }
             ExtendedHeader::GeoAnycast { area, .. } => {
                 let inside = self.ego.place(now).is_some_and(|own| geometry::contains(&area, own));
                 if inside {
                     return delivery;
                 }
-                self.forward_to_area(now, &packet, &area, frame, out);
+                self.forward_to_area(now, arrival, &area, out);
                 None
             }
             ExtendedHeader::LocationRequest { origin, sought } => {
-                self.receive_ls_request(now, &packet, (&origin, sought), frame, out);
+                self.receive_ls_request(now, arrival, (&origin, sought), out);
                 None
             }
             ExtendedHeader::LocationReply { destination, .. } => {
                 if !self.is_own(destination.address) {
-                    self.forward_to_station(now, &packet, &destination, frame, out);
+                    self.forward_to_station(now, arrival, &destination, out);
                 }
                 None
             }
@@ -179,28 +241,30 @@ impl GeoRouter {
     fn receive_ls_request(
         &mut self,
         now: Time,
-        packet: &Packet<'_>,
+        arrival: &Arrival<'_>,
         (origin, sought): (&SequencedSource, GeoAddress),
-        frame: &Frame,
         out: &mut Outbox,
     ) {
         if self.is_own(sought) {
-            self.send_ls_reply(now, origin, out);
-        } else if let Some(passing) = self.transit_packet(now, packet, frame, out) {
+            // Whoever signs the request does not believe an unsigned reply.
+            if !arrival.is_secured {
+                self.send_ls_reply(now, origin, out);
+            }
+        } else if let Some(passing) = self.transit_packet(now, arrival, out) {
             self.send_broadcast_frame(&passing.bytes, out);
         }
     }
 
-    /// §10.3.8.3: replaces the destination's position by the latest known one.
+    /// §10.3.8.3: replaces the destination's position by the latest known one. In a secured packet the position stays, and
+    /// the next hop is chosen by the latest known one all the same.
     fn forward_to_station(
         &mut self,
         now: Time,
-        packet: &Packet<'_>,
+        arrival: &Arrival<'_>,
         destination: &ShortPositionVector,
-        frame: &Frame,
         out: &mut Outbox,
     ) {
-        let Some(mut passing) = self.transit_packet(now, packet, frame, out) else { return };
+        let Some(mut passing) = self.transit_packet(now, arrival, out) else { return };
         let mid = destination.address.mid;
         let known = self.location_table.find(mid).map(|station| station.position.short());
         let place = match known {
@@ -218,26 +282,19 @@ impl GeoRouter {
 
     /// Annex D: inside the area the packet is forwarded by area forwarding, outside of it towards the area unless it
     /// was inside before. Returns whether this station is inside.
-    fn forward_to_area(
-        &mut self,
-        now: Time,
-        packet: &Packet<'_>,
-        area: &Area,
-        frame: &Frame,
-        out: &mut Outbox,
-    ) -> bool {
+    fn forward_to_area(&mut self, now: Time, arrival: &Arrival<'_>, area: &Area, out: &mut Outbox) -> bool {
         let Some(own) = self.ego.place(now) else { return false };
         let inside = geometry::contains(area, own);
         if geometry::square_metres(area) > f64::from(self.mib.max_area_size) {
             out.report_drop(DropReason::AreaTooLarge, None, "destination area too large to be forwarded");
             return inside;
         }
-        let Some(passing) = self.transit_packet(now, packet, frame, out) else { return inside };
+        let Some(passing) = self.transit_packet(now, arrival, out) else { return inside };
         if inside {
             self.forward_in_area(now, area, passing, out);
             return true;
         }
-        let sender = self.location_table.neighbour_by_address(frame.source).map(|station| station.position);
+        let sender = self.location_table.neighbour_by_address(arrival.frame.source).map(|station| station.position);
         if !sender.is_some_and(|sender| sender.accurate && geometry::contains(area, sender.place)) {
             self.forward(now, Goal::Place(area.center), passing, out);
         }
@@ -245,25 +302,19 @@ impl GeoRouter {
     }
 
     /// The packet to forward; `None` if its hop limit is reached or its source exceeds the packet data rate.
-    fn transit_packet(
-        &mut self,
-        now: Time,
-        packet: &Packet<'_>,
-        frame: &Frame,
-        out: &mut Outbox,
-    ) -> Option<TransitPacket> {
+    fn transit_packet(&mut self, now: Time, arrival: &Arrival<'_>, out: &mut Outbox) -> Option<TransitPacket> {
+        let Arrival { packet, frame, octets, .. } = arrival;
         let remaining = packet.remaining_hop_limit.checked_sub(1).filter(|remaining| *remaining > 0)?;
         let mid = packet.extended.source().address.mid;
-        let octets = packet.length();
         let (most, burst) = (self.mib.max_packet_data_rate, PacketDataRate::burst(self.mib.packet_data_rate_beta));
         let station = self.location_table.find_mut(mid);
-        if station.is_some_and(|station| !station.packet_data_rate.take(now, octets, most, burst)) {
+        if station.is_some_and(|station| !station.packet_data_rate.take(now, octets.len(), most, burst)) {
             out.report_drop(DropReason::RateLimited, None, "source exceeds the packet data rate");
             return None;
         }
-        let mut bytes = frame.bytes.get(..packet.length())?.to_vec();
+        let mut bytes = octets.to_vec();
         set_remaining_hop_limit(&mut bytes, remaining);
-        let id = PacketId::of(&packet.extended)?;
+        let id = PacketId::of(&packet.extended, arrival.is_secured)?;
         let was_handed = frame.destination != BROADCAST;
         Some(TransitPacket { id, class: packet.traffic_class, sender: frame.source, is_unicast: was_handed, bytes })
     }

@@ -5,12 +5,13 @@
 
 use super::GeoRouter;
 use super::forwarding::{ForwardingDecision, Goal};
+use super::receive::Arrival;
 use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::geo::contention::PacketId;
 use crate::geo::geometry;
 use crate::geo::location_table::{Origin, PerimeterEdge};
-use roam6_wire::geo::{ExtendedHeader, Packet, TrafficClass, detour, set_detour};
+use roam6_wire::geo::{ExtendedHeader, Packet, TrafficClass, detour, is_secured, set_detour};
 use std::collections::VecDeque;
 
 /// Packets remembered at most.
@@ -50,7 +51,9 @@ impl GeoRouter {
         (id, class, from): (PacketId, TrafficClass, Option<Origin>),
         bytes: &mut [u8],
     ) -> ForwardingDecision {
-        let (true, Some(away)) = (self.mib.recovery, self.distance_to_goal(now, goal)) else {
+        // The field for the detour is covered by the signature of a secured packet.
+        let may_detour = self.mib.recovery && !(cfg!(feature = "geo-security") && is_secured(bytes));
+        let (true, Some(away)) = (may_detour, self.distance_to_goal(now, goal)) else {
             return self.greedy(now, goal, class, from);
         };
         let begun = detour(bytes).filter(|begun| away >= f64::from(*begun) && !self.is_near(now, goal));
@@ -94,7 +97,8 @@ impl GeoRouter {
     }
 
     /// Whether a duplicate is a packet in perimeter mode that passes again, and is not for this station.
-    pub(super) fn is_in_perimeter_mode(&self, now: Time, packet: &Packet<'_>, bytes: &[u8]) -> bool {
+    pub(super) fn is_in_perimeter_mode(&self, now: Time, arrival: &Arrival<'_>) -> bool {
+        let Arrival { packet, octets, .. } = arrival;
         let extended = &packet.extended;
         let is_for_here = match extended {
             ExtendedHeader::GeoUnicast { destination, .. } | ExtendedHeader::LocationReply { destination, .. } => {
@@ -105,7 +109,8 @@ impl GeoRouter {
             }
             _ => true,
         };
-        let admits = PacketId::of(extended).is_some_and(|id| self.perimeter.admits(id, packet.remaining_hop_limit));
-        self.mib.recovery && detour(bytes).is_some() && !is_for_here && admits
+        let admits = PacketId::of(extended, arrival.is_secured)
+            .is_some_and(|id| self.perimeter.admits(id, packet.remaining_hop_limit));
+        self.mib.recovery && detour(octets).is_some() && !is_for_here && admits
     }
 }

@@ -4,6 +4,8 @@ mod copies;
 mod hostile;
 mod limits;
 mod restart;
+#[cfg(feature = "geo-security")]
+mod secured;
 
 use super::*;
 use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding, TransportType};
@@ -24,6 +26,12 @@ struct Air {
     stations: BTreeMap<u8, Peer>,
     /// All frames sent, each with the number of its sender.
     sent: Vec<(u8, Frame)>,
+    /// Stations whose own packets are secured.
+    #[cfg(feature = "geo-security")]
+    signed: Vec<u8>,
+    /// What their signatures cover, and the signatures.
+    #[cfg(feature = "geo-security")]
+    envelopes: std::collections::BTreeSet<Vec<u8>>,
 }
 
 struct Peer {
@@ -60,7 +68,15 @@ fn station(number: u8) -> TransportType {
 impl Air {
     /// Stations 1, 2, ... in a row, so many metres apart.
     fn row(count: u8, apart: f64, mib: &Mib) -> Air {
-        let mut air = Air { now: Time::from_micros(1_000_000), stations: BTreeMap::new(), sent: Vec::new() };
+        let mut air = Air {
+            now: Time::from_micros(1_000_000),
+            stations: BTreeMap::new(),
+            sent: Vec::new(),
+            #[cfg(feature = "geo-security")]
+            signed: Vec::new(),
+            #[cfg(feature = "geo-security")]
+            envelopes: std::collections::BTreeSet::new(),
+        };
         for number in 1..=count {
             air.add(number, east(f64::from(number) * apart), mib);
         }
@@ -115,6 +131,8 @@ impl Air {
         for output in outputs {
             match output {
                 Output::Frame(frame) => {
+                    #[cfg(feature = "geo-security")]
+                    let frame = self.secured(number, frame);
                     self.sent.push((number, frame.clone()));
                     self.spread(number, &frame);
                 }
@@ -124,6 +142,22 @@ impl Air {
                 _ => {}
             }
         }
+    }
+
+    /// The frame as it is sent: a signed station's own packets are secured. No signed octet of others has changed.
+    #[cfg(feature = "geo-security")]
+    fn secured(&mut self, number: u8, frame: Frame) -> Frame {
+        if roam6_wire::geo::is_secured(&frame.bytes) {
+            assert!(self.envelopes.contains(&frame.bytes[4..]), "station {number} has changed {frame:?}");
+            return frame;
+        }
+        let source = Packet::parse(&frame.bytes).unwrap().extended.source().address.mid;
+        if !self.signed.contains(&number) || source != mac(number) {
+            return frame;
+        }
+        let frame = secured::secure(&frame);
+        self.envelopes.insert(frame.bytes[4..].to_vec());
+        frame
     }
 
     fn spread(&mut self, number: u8, frame: &Frame) {
