@@ -40,6 +40,30 @@ Examples:
     /// Map IPv6 addresses to destination areas, until the daemon stops
     #[command(subcommand, after_help = "Example: roam6 geo area add ff18::7 circle 48.1 11.5 500")]
     Area(AreaCommand),
+    /// Show certificates and signed packets (ETSI TS 103 097)
+    #[cfg(feature = "geo-security")]
+    #[command(subcommand, after_help = "Example: roam6 geo cert show road.pcap")]
+    Cert(CertCommand),
+}
+
+/// The subcommands of `roam6 geo cert`.
+#[cfg(feature = "geo-security")]
+#[derive(Subcommand)]
+pub(crate) enum CertCommand {
+    /// Show the certificates and signed packets in a file
+    #[command(after_help = "\
+A signature is verified if the certificate of its signer is in the file, and both are of NIST P-256.
+
+Examples:
+  roam6 geo cert show at.cert
+  tcpdump -i wlan0 -w road.pcap ether proto 0x8947; roam6 geo cert show road.pcap --json")]
+    Show {
+        /// A certificate, a capture (pcap, pcapng), or lines in hexadecimal: certificates, envelopes, packets, frames
+        file: std::path::PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 const TARGET_HELP: &str = "\

@@ -1,6 +1,10 @@
 //! `roam6 geo`: queries of the running daemon's GeoNetworking station, and probes sent by it.
 
 pub(crate) mod args;
+#[cfg(feature = "geo-security")]
+mod capture;
+#[cfg(feature = "geo-security")]
+mod cert;
 mod ping;
 mod probes;
 pub(crate) mod target;
@@ -13,6 +17,8 @@ use crate::control::part::Part;
 use crate::exit::Failure;
 use crate::render::table::Table;
 use crate::render::tables;
+#[cfg(feature = "geo-security")]
+use args::CertCommand;
 use args::{AreaCommand, GeoCommand};
 use roam6_proto::contract::config::geo::GeoDestination;
 use roam6_proto::contract::view::{GroupView, StationState};
@@ -43,6 +49,8 @@ pub(crate) fn run(command: &GeoCommand) -> Result<ExitCode, Failure> {
         }
         GeoCommand::Area(AreaCommand::Del { address, socket }) => execute(&Request::DropArea(*address), &socket.path()),
         GeoCommand::Area(AreaCommand::Show { json, socket }) => areas(*json, &socket.path()),
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Cert(CertCommand::Show { file, json }) => cert::show(file, *json),
     }
 }
 
