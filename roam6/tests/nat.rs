@@ -53,14 +53,25 @@ fn a_transfer_survives_handovers_from_ipv6_to_a_nat_and_back() {
 }
 
 #[test]
-fn without_a_nat_packets_use_protocol_41() {
-    let Some(nat_testbed) = NatTestbed::new("without_a_nat_packets_use_protocol_41", false) else { return };
+fn without_a_nat_packets_use_protocol_41_where_it_passes() {
+    let Some(nat_testbed) = NatTestbed::new("without_a_nat_packets_use_protocol_41_where_it_passes", false) else {
+        return;
+    };
     let (file, listener) = nat_testbed.capture();
     let _agent = nat_testbed.testbed.start_agent_more(AGENT);
     let _router = nat_testbed.testbed.start_router(ROUTER);
     assert_eq!(nat_testbed.await_ipv4(), "203.0.113.7");
     wait_for("a way out", || nat_testbed.ping("1432").contains(" 0% packet loss"));
     assert!(nat_testbed.ping("1433").contains("100% packet loss"), "1480 octets and 20 of header");
+
+    nat_testbed.drop_protocol(41);
+    let began = Instant::now();
+    let in_udp = || nat_testbed.bound_to().as_deref() == Some("203.0.113.7:4191");
+    wait_or_report("UDP takes over", in_udp, || nat_testbed.testbed.logs());
+    println!("in UDP after {:?}", began.elapsed());
+    wait_for("a way out in UDP", || nat_testbed.ping("1424").contains(" 0% packet loss"));
+    let logs = nat_testbed.testbed.logs();
+    assert!(logs.contains("udp to the home agent") && logs.contains("the tunnel is filtered"), "{logs}");
     drop(listener);
     assert!(!dissect(&file, "ip.proto==41 && icmpv6.type==128", "frame.number").is_empty());
     assert!(!dissect(&file, "udp.port==4191 && mipv6", "frame.number").is_empty());

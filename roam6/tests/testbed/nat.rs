@@ -41,6 +41,8 @@ pub struct NatTestbed {
     pub testbed: Testbed,
     /// The NAT; `None`: home agent and mobile router share a link.
     nat: Option<Namespace>,
+    /// A bridge in that link, which may drop protocols.
+    wall: Option<Namespace>,
 }
 
 impl NatTestbed {
@@ -59,8 +61,9 @@ impl NatTestbed {
         }
         let testbed = Testbed::new(test)?;
         let nat = if translated { Some(Namespace::new()?) } else { None };
-        let beyond = nat.as_ref().unwrap_or(&testbed.router).number();
-        let outer = if translated { "out0" } else { "up1" };
+        let wall = if translated { None } else { Some(Namespace::new()?) };
+        let beyond = nat.as_ref().or(wall.as_ref()).unwrap().number();
+        let outer = if translated { "out0" } else { "w0" };
         testbed.agent.shell(&format!(
             "ip link add nat0 type veth peer name {outer} netns {beyond} && ip link set nat0 up && \
              ip address add 203.0.113.1/24 dev nat0"
@@ -76,11 +79,27 @@ impl NatTestbed {
             testbed.router.shell(
                 "ip link set up1 up && ip address add 10.0.0.2/24 dev up1 && ip route add default via 10.0.0.1 dev up1",
             );
-        } else {
-            testbed.router.shell("ip link set up1 up && ip address add 203.0.113.7/24 dev up1");
+        }
+        if let Some(wall) = &wall {
+            testbed.router.shell(&format!(
+                "ip link add up1 type veth peer name w1 netns {} && ip link set up1 up && \
+                 ip address add 203.0.113.7/24 dev up1",
+                wall.number()
+            ));
+            wall.shell(
+                "ip link add br0 type bridge mcast_snooping 0 && for port in w0 w1; do ip link set $port master br0 up; done && \
+                 ip link set br0 up && nft 'table bridge wall { set dropped { type inet_proto; }; chain pass { \
+                 type filter hook forward priority 0; meta l4proto @dropped drop; }; }'",
+            );
         }
         testbed.enroll(more);
-        Some(NatTestbed { testbed, nat })
+        Some(NatTestbed { testbed, nat, wall })
+    }
+
+    /// From now on the link drops this protocol.
+    pub fn drop_protocol(&self, protocol: u8) {
+        let script = format!("nft add element bridge wall dropped '{{ {protocol} }}'");
+        self.wall.as_ref().unwrap().shell(&script);
     }
 
     /// Connects `up2` to the same NAT, or to another one with the address 198.51.100.2.

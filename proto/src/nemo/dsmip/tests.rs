@@ -9,4 +9,5 @@ mod nat;
 mod pair;
 mod random_paths;
 mod several;
+mod udp4;
 mod udp6;

@@ -124,13 +124,15 @@ impl MobileRouter {
             }
             _ => self.registration.find_by_sequence(message.sequence),
         };
-        let Some((wanted, sent)) = answered.filter(|(wanted, _)| wanted.home_agent == datagram.source) else {
-            if !self.receive_other_answer(now, datagram, message, protected, out) {
-                drop(DropReason::Unsolicited, out);
-            }
+        let answered = answered.filter(|(wanted, _)| wanted.home_agent == datagram.source);
+        let answered = answered.map(|(wanted, sent)| (wanted.clone(), sent));
+        // A status 135 may answer any update; one in the other encapsulation is that of a trial.
+        if answered.as_ref().is_none_or(|(wanted, _)| !came_by_path_of(datagram, wanted))
+            && self.receive_other_answer(now, datagram, message, protected, out)
+        {
             return;
-        };
-        let (wanted, sent) = (wanted.clone(), sent);
+        }
+        let Some((wanted, sent)) = answered else { return drop(DropReason::Unsolicited, out) };
         if let Err(reason) = self.verify(datagram, message, &wanted, protected) {
             self.diagnosis.note_unauthenticated(message.status, reason);
             return drop(reason, out);
@@ -239,8 +241,7 @@ impl MobileRouter {
         wanted: &DesiredRegistration,
         protected: bool,
     ) -> Result<(), DropReason> {
-        let routed = wanted.first_visited().is_some_and(|care_of| !care_of.is_observed());
-        if routed != datagram.routing_home.is_some() {
+        if !came_by_path_of(datagram, wanted) {
             return Err(DropReason::NotForUs);
         }
         let key = match &self.config.authentication {
@@ -381,6 +382,13 @@ impl MobileRouter {
             place.defends_home_address = home(held).is_some() && !theirs;
         }
     }
+}
+
+/// Whether an acknowledgement came as one of `wanted` does: with a type 2 routing header, unless that was sent over IPv4 or
+/// in UDP.
+fn came_by_path_of(datagram: &Datagram<'_>, wanted: &DesiredRegistration) -> bool {
+    let routed = wanted.first_visited().is_some_and(|care_of| !care_of.is_observed());
+    routed == datagram.routing_home.is_some()
 }
 
 /// The timestamp of an acknowledgement (RFC 4285 §6).

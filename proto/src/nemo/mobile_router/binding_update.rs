@@ -3,7 +3,7 @@
 
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration, Location};
-use crate::contract::config::nemo::{Authentication, Transport};
+use crate::contract::config::nemo::Authentication;
 use crate::contract::item::{JournalRecord, SequenceRecord};
 use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::{Timestamp, authenticate};
@@ -110,7 +110,7 @@ impl MobileRouter {
                 options.extend(prefixes.map(|prefix| MobilityOption::MobileNetworkPrefix(*prefix)));
             }
             if lifetime_units > 0 {
-                flags = if self.forces_udp4(wanted) { flags | UpdateFlags::FORCE_UDP } else { flags };
+                flags = if MobileRouter::forces_udp4(wanted) { flags | UpdateFlags::FORCE_UDP } else { flags };
                 options.extend(self.capability_option(wanted));
                 options.extend(all.iter().filter_map(|care_of| self.path_mtu_option(care_of)));
                 options.extend(self.ipv4_home_options(wanted.home_agent));
@@ -216,10 +216,8 @@ impl MobileRouter {
     }
 
     /// Whether the update asks for UDP over IPv4 without a NAT too (RFC 5555 §3.1.3).
-    fn forces_udp4(&self, wanted: &DesiredRegistration) -> bool {
-        let sender = wanted.first_visited().filter(|care_of| care_of.ipv4().is_some());
-        let uplink = sender.and_then(|care_of| self.uplink_of(care_of));
-        uplink.is_some_and(|uplink| uplink.config.transport == Transport::Udp)
+    fn forces_udp4(wanted: &DesiredRegistration) -> bool {
+        wanted.first_visited().is_some_and(|sender| sender.udp && sender.ipv4().is_some())
     }
 
     /// The path MTU of a care-of address, if it was found by probes: the home agent uses the same path and receives no

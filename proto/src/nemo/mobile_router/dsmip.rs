@@ -7,7 +7,6 @@ use super::mapping::Mapping;
 use super::registration::{CareOf, DesiredRegistration, RefreshAdvice};
 use super::udp6;
 use super::uplink::Uplink;
-use crate::contract::config::nemo::Transport;
 use crate::contract::item::{Encap, TunnelPath};
 use crate::contract::report::NemoReport;
 use crate::nemo::dsmip::{NATKATIMEOUT, NO_KEEPALIVE, encapsulate, is_icmp4};
@@ -35,7 +34,7 @@ const MAX_ADDRESSES: usize = 8;
 /// The encapsulation, as the home agent has signalled last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DsmipEncapsulation {
-    /// Over UDP.
+    /// In UDP, which a NAT or the home agent requires.
     udp: bool,
     /// There is a NAT.
     pub(super) behind_nat: bool,
@@ -53,7 +52,7 @@ impl Default for DsmipEncapsulation {
 }
 
 impl DsmipEncapsulation {
-    /// Whether packets are in UDP.
+    /// Whether packets have to be in UDP.
     pub(super) fn is_udp(self) -> bool {
         self.udp
     }
@@ -71,7 +70,8 @@ impl Uplink {
     pub(super) fn ipv4_care_of(&self) -> Option<CareOf> {
         let (bid, priority) = (self.config.bid, self.config.priority);
         let (address, link) = (self.ipv4.in_use().filter(|_| !self.is_barred())?, self.up()?);
-        Some(CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: false, udp: false })
+        let udp = self.is_udp();
+        Some(CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: false, udp })
     }
 }
 
@@ -202,12 +202,12 @@ impl MobileRouter {
         let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.config.bid == bid).filter(|_| enabled) else {
             return;
         };
-        if silent && uplink.is_udp() {
+        let over_ipv4 = uplink.ipv4.in_use.is_some();
+        if silent && (over_ipv4 || uplink.is_udp()) {
             uplink.ipv4.mapping.path_failed(now);
         }
-        match (uplink.ipv4.in_use.is_some(), silent) {
-            (true, true) => uplink.ipv4.mapping.path_failed(now),
-            (true, false) => {}
+        match (over_ipv4, silent) {
+            (true, _) => {}
             (false, true) => uplink.hold_down_ipv6(now),
             (false, false) => uplink.ipv4.ipv6_hold_down_until = None,
         }
@@ -229,7 +229,7 @@ impl MobileRouter {
 
     /// The tunnel path over an IPv4 care-of address.
     pub(super) fn ipv4_path(&self, care_of: &CareOf, uplink: &Uplink, home_agent: Ipv6Addr) -> Option<TunnelPath> {
-        let port = if uplink.ipv4.encapsulation.udp { DSMIP_PORT } else { 0 };
+        let port = if uplink.ipv4.encapsulation.udp || care_of.udp { DSMIP_PORT } else { 0 };
         self.ipv4_path_at(care_of, uplink, home_agent, port)
     }
 
@@ -264,7 +264,8 @@ impl MobileRouter {
             let (address, link) = (*uplink.ipv4.addresses.first()?, uplink.up()?);
             let address = CareOfAddress(Ipv4Endpoint::dsmip(address).to_ipv6());
             let (bid, priority) = (uplink.config.bid, uplink.config.priority);
-            let own = CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: false, udp: false };
+            let udp = uplink.is_udp();
+            let own = CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: false, udp };
             let is_asked = asked.iter().any(|asked| asked.is_same_address(&own)) || self.is_held(&own);
             if !restarted && (!is_asked || uplink.ipv4.mapping.confirmed_at.is_some()) {
                 return None;
@@ -378,23 +379,25 @@ impl MobileRouter {
         let (force_udp, refresh) = nat_detection.unwrap_or((true, 0));
         let translated = refresh != NO_KEEPALIVE;
         let keepalive = if refresh == 0 { NATKATIMEOUT } else { Duration::from_secs(refresh.into()) };
-        if let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.link() == Some(care_of.link)) {
-            uplink.ipv4.mapping.confirm(now);
-            if care_of.udp {
-                return advice;
-            }
+        let is_ipv4 = care_of.ipv4().is_some();
+        let asked = Some(keepalive).filter(|_| is_ipv4 && translated);
+        let index = self.uplinks.iter().position(|uplink| uplink.link() == Some(care_of.link));
+        let uplink = self.uplinks.get_mut(index?)?;
+        uplink.ipv4.mapping.confirm(now);
+        if is_ipv4 {
             uplink.ipv4.encapsulation = DsmipEncapsulation {
-                udp: force_udp || translated || uplink.config.transport == Transport::Udp,
+                udp: force_udp || translated,
                 behind_nat: translated,
-                keepalive: Some(keepalive).filter(|_| translated),
+                keepalive: asked,
                 unanswered_reported: false,
             };
         }
+        let keepalive = asked.or_else(|| self.keepalive(self.uplinks.get(index?)?));
         let advised = advice.map(|RefreshAdvice(advice)| advice).filter(|advice| !advice.is_zero());
-        if !translated {
-            return advice;
+        match keepalive {
+            Some(keepalive) => Some(RefreshAdvice(advised.map_or(keepalive, |advised| advised.min(keepalive)))),
+            None => advice,
         }
-        Some(RefreshAdvice(advised.map_or(keepalive, |advised| advised.min(keepalive))))
     }
 }
 

@@ -21,8 +21,8 @@ impl MobileRouter {
     pub(super) fn is_home_and_away(&self) -> bool {
         let stays =
             self.home_link.as_ref().is_some_and(|home| home.home_and_away) && self.home_agents.in_use().is_some();
-        // An IPv4 uplink is registered by an update of its own, once the home link is.
-        let stays = stays || self.uplinks.iter().any(|uplink| uplink.ipv4_care_of().is_some());
+        // An uplink over IPv4 or in UDP is registered by an update of its own, once the home link is.
+        let stays = stays || self.uplinks.iter().any(|uplink| uplink.observed_care_of().is_some());
         self.may_be_home_and_away() && self.usable_care_of().iter().any(|care_of| stays || !care_of.on_home_link)
     }
 

@@ -10,8 +10,9 @@ use super::binding_update::lifetime_of;
 use super::probing::{LAST_PRIORITY, Standing};
 use super::registration::{CareOf, DesiredRegistration, Location, Transmission};
 use super::uplink::Uplink;
-use crate::contract::config::nemo::Authentication;
+use crate::contract::config::nemo::{Authentication, Transport};
 use crate::contract::report::NemoReport;
+use crate::nemo::dsmip::NATKATIMEOUT;
 use crate::{Outbox, Time, Transmit};
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
@@ -127,7 +128,8 @@ impl MobileRouter {
         own.max(pending.map(|sent| sent + FIRST_TIMEOUT))
     }
 
-    /// The uplinks whose IPv4 care-of address the home agent does not have, or has with a mapping that may have ended.
+    /// The uplinks whose care-of address over IPv4 or in UDP the home agent does not have, or has with a mapping that may have
+    /// ended.
     fn unmapped(&self) -> impl Iterator<Item = &Uplink> {
         let binding = self.registration.binding().filter(|binding| {
             let several = matches!(binding.registration.location, Location::Away { mcoa: true, .. });
@@ -144,15 +146,25 @@ impl MobileRouter {
             if !self.is_held(&own) {
                 return true;
             }
-            let confirmed = self.config.probe.is_none() && uplink.ipv4.encapsulation.keepalive.is_some();
-            !uplink.prober.is_silent() && (uplink.ipv4.mapping.is_doubted || confirmed)
+            !uplink.prober.is_silent() && (uplink.ipv4.mapping.is_doubted || self.keepalive(uplink).is_some())
         })
+    }
+
+    /// How often an update refreshes the mapping of a NAT, or the state of a firewall, on the path of `uplink` (RFC 5555
+    /// §4.3): where no probes do it more often. Without a NAT nobody asks for it, and the standard's default holds.
+    pub(super) fn keepalive(&self, uplink: &Uplink) -> Option<Duration> {
+        let ipv4 = Some(uplink.ipv4.encapsulation).filter(|_| uplink.ipv4.in_use().is_some());
+        let in_udp = uplink.is_udp() || ipv4.is_some_and(|ipv4| ipv4.is_udp());
+        let usual = Some(NATKATIMEOUT).filter(|_| in_udp && uplink.config.transport != Transport::Native);
+        let keepalive = ipv4.and_then(|ipv4| ipv4.keepalive).or(usual)?;
+        let probed = self.probe_config(uplink).map(|probe| probe.idle.unwrap_or(probe.interval));
+        Some(keepalive).filter(|keepalive| probed.is_none_or(|probed| probed > *keepalive))
     }
 
     fn path_update_at(&self, uplink: &Uplink) -> Time {
         let mapping = &uplink.ipv4.mapping;
         let held = uplink.observed_care_of().is_some_and(|own| self.is_held(&own));
-        let refresh = mapping.confirmed_at.zip(uplink.ipv4.encapsulation.keepalive);
+        let refresh = mapping.confirmed_at.zip(self.keepalive(uplink));
         match refresh.filter(|_| held && !mapping.is_doubted) {
             Some((at, keepalive)) => mapping.next_at.max(at + keepalive),
             None => mapping.next_at,

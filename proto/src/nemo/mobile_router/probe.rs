@@ -114,11 +114,6 @@ impl Prober {
         self.last_answer
     }
 
-    /// Sends the next probe now.
-    pub fn ask_now(&mut self, now: Time) {
-        self.next_at = self.next_at.map(|next| next.min(now));
-    }
-
     /// The recent maximum of the round trip.
     pub fn round_trip(&self) -> Option<Duration> {
         self.round_trip
@@ -184,6 +179,14 @@ impl Prober {
     pub fn judge_alarm(&mut self, now: Time, probe: config::ProbeConfig, limits: QualityLimits) -> Option<PathChange> {
         self.alarm.take_if(|alarm| alarm.has_failed(now))?;
         self.receive_silence(now, probe, limits)
+    }
+
+    /// The sequence number of a probe beside the others, whose absence means nothing.
+    pub fn extra_probe(&mut self, now: Time) -> Option<u16> {
+        self.next_at?;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.quality.record_sent(now, self.sequence);
+        Some(self.sequence)
     }
 
     fn receive_silence(&mut self, now: Time, probe: config::ProbeConfig, limits: QualityLimits) -> Option<PathChange> {

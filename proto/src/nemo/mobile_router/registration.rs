@@ -66,7 +66,7 @@ pub struct CareOf {
     pub prefix_length: u8,
     /// It is the home address, and `link` the home link (RFC 5648 §5.6).
     pub on_home_link: bool,
-    /// Packets over IPv6 are in UDP.
+    /// Packets are in UDP; over IPv4 a NAT or the home agent may require it in any case.
     pub udp: bool,
 }
 

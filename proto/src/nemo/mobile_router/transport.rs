@@ -1,10 +1,10 @@
-//! What the packets of an uplink are encapsulated in: IPv6 in IPv6, or UDP where a network drops protocol 135 or 41.
+//! What the packets of an uplink are encapsulated in: natively (protocol 41), or in UDP where a network drops protocol 135 or 41.
 //!
 //! Native -> trying UDP -> UDP -> trying native: the other encapsulation is tried by an update of the path alone, and used
 //! once that is answered, unless the present one answers meanwhile; it stays if probes through the tunnel are answered.
 //! Nothing here has effects: [`UplinkTransport::next`] says what to do.
 
-use super::registration::{DesiredRegistration, Transmission};
+use super::registration::{CareOf, DesiredRegistration, Transmission};
 use crate::Time;
 use core::time::Duration;
 
@@ -26,6 +26,11 @@ const NATIVE_PROOF_TIME: Duration = Duration::from_millis(500);
 /// Initial and maximum pause after a trial without an answer; it doubles. As long as that of other updates (RFC 6275 §12).
 const TRIAL_PAUSE: Duration = Duration::from_secs(2);
 const MAX_TRIAL_PAUSE: Duration = Duration::from_secs(32);
+/// Time between trials of two uplinks, unless the first is answered: the home agent answers the last of several updates that
+/// arrive while it writes its journal.
+const TRIAL_SPACING: Duration = Duration::from_millis(200);
+/// Pause after a trial whose end was ambiguous.
+const AMBIGUOUS_PAUSE: Duration = Duration::from_millis(500);
 /// Pause after a refusal.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(600);
 /// Initial and maximum time until native encapsulation is tried again; it doubles.
@@ -84,6 +89,9 @@ pub(super) struct UplinkTransport {
     /// Since when updates in the present encapsulation have not been answered.
     pub(super) unanswered_since: Option<Time>,
     was_repeated: bool,
+    /// Since when the path has been registered without an answer to a probe through the tunnel: the other encapsulation is
+    /// tried when it may be, also if the path is no longer registered by then.
+    tunnel_suspected: Option<Time>,
     /// Since when the home agent has had the path.
     held_since: Option<Time>,
     /// Octets that the interface has carried, and when they were read: whether anything is disturbed by a trial.
@@ -103,6 +111,8 @@ pub(super) struct Trial {
     pub(super) wanted: DesiredRegistration,
     pub(super) sent: Transmission,
     pub(super) answered: Option<Time>,
+    /// Until when the home agent has registered the path so: it is part of the binding if the encapsulation changes.
+    pub(super) accepted: Option<Time>,
 }
 
 /// What is known of the path.
@@ -117,6 +127,8 @@ pub(super) struct PathState {
     pub(super) is_probed: bool,
     pub(super) missed: u32,
     pub(super) silent_since: Option<Time>,
+    /// Probes pass outside the tunnel while the home agent does not have the path.
+    pub(super) is_asked_outside: bool,
     /// When a probe through the tunnel was last answered.
     pub(super) last_reply: Option<Time>,
     /// When any probe was last answered.
@@ -136,8 +148,8 @@ pub(super) enum Step {
     Repeat,
     /// Send an update in the other encapsulation.
     Try(Cause),
-    /// The encapsulation has changed.
-    Changed,
+    /// The encapsulation has changed; what a trial has registered, if it has.
+    Changed(Option<(CareOf, Time)>),
     /// The present encapsulation answers after all: the home agent is to return to it.
     Refresh,
     /// Probes through the tunnel are answered, for the first time since the change.
@@ -156,7 +168,7 @@ impl UplinkTransport {
 
     /// The path has a new address: what failed before may work.
     pub(super) fn restart(&mut self) {
-        (self.trial, self.unanswered_since) = (None, None);
+        (self.trial, self.unanswered_since, self.tunnel_suspected) = (None, None, None);
         (self.next_trial, self.unsuccessful) = (Time::ZERO, 0);
     }
 
@@ -167,14 +179,35 @@ impl UplinkTransport {
         }
     }
 
-    /// An update in the present encapsulation was answered.
+    /// An update in the present encapsulation was answered. If none was for a while, trials failed for the same reason.
     pub(super) fn note_answered(&mut self) {
+        if self.unanswered_since.take().is_some() && self.was_repeated {
+            (self.next_trial, self.unsuccessful) = (Time::ZERO, 0);
+        }
+    }
+
+    /// No update is outstanding.
+    pub(super) fn note_settled(&mut self) {
         self.unanswered_since = None;
+    }
+
+    /// Another uplink's trial comes first.
+    pub(super) fn wait_for_other_trial(&mut self, now: Time) {
+        self.next_trial = now + TRIAL_SPACING;
+    }
+
+    /// Whether the update of a trial was just sent and is not answered.
+    pub(super) fn has_fresh_trial(&self, now: Time) -> bool {
+        self.trial.as_ref().is_some_and(|trial| trial.answered.is_none() && now.since(trial.started) < TRIAL_SPACING)
     }
 
     /// A trial begins.
     pub(super) fn begin(&mut self, now: Time, cause: Cause, (wanted, sent): (DesiredRegistration, Transmission)) {
-        self.trial = Some(Trial { cause, started: now, wanted, sent, answered: None });
+        self.trial = Some(Trial { cause, started: now, wanted, sent, answered: None, accepted: None });
+        if self.next_trial + MAX_TRIAL_PAUSE < now {
+            // What failed long ago says nothing.
+            self.unsuccessful = 0;
+        }
         let pause = TRIAL_PAUSE.saturating_mul(1 << self.unsuccessful.min(16)).min(MAX_TRIAL_PAUSE);
         self.next_trial = now + pause;
         self.unsuccessful = self.unsuccessful.saturating_add(1);
@@ -211,6 +244,11 @@ impl UplinkTransport {
     fn change(&mut self, now: Time, cause: Cause) {
         (self.udp, self.cause, self.is_proven, self.since) = (!self.udp, Some(cause), false, now);
         (self.trial, self.unanswered_since, self.held_since) = (None, None, None);
+        self.tunnel_suspected = None;
+        if cause == Cause::Signalling {
+            // Whether the tunnel passes too is another question.
+            (self.next_trial, self.unsuccessful) = (now, 0);
+        }
     }
 
     /// The change has not helped.
@@ -227,6 +265,11 @@ impl UplinkTransport {
     /// What to do now; to be asked again until there is nothing.
     pub(super) fn next(&mut self, now: Time, path: &PathState) -> Option<Step> {
         self.held_since = self.held_since.or(Some(now)).filter(|_| path.is_held);
+        self.tunnel_suspected = match self.has_worked(path) {
+            Some(true) => None,
+            Some(false) if path.is_probed && path.missed >= MIN_MISSED => self.tunnel_suspected.or(Some(now)),
+            _ => self.tunnel_suspected,
+        };
         if let Some(cause) = self.notice_proof(path) {
             return Some(Step::Proven(cause));
         }
@@ -235,7 +278,7 @@ impl UplinkTransport {
         }
         if self.proof_ends(path).is_some_and(|end| end <= now) {
             self.change_back(now);
-            return Some(Step::Changed);
+            return Some(Step::Changed(None));
         }
         if self.repeat_at(path).is_some_and(|at| at <= now) {
             self.was_repeated = true;
@@ -264,22 +307,32 @@ impl UplinkTransport {
         self.cause
     }
 
+    /// Whether a reply at this time may have come in the encapsulation under trial: the home agent uses that of the last
+    /// update, and a network may drop the present one in one direction only. The first time it is taken for the end of an
+    /// outage.
+    fn is_ambiguous(&self, trial: &Trial, reply: Time) -> bool {
+        self.unsuccessful > 1 && trial.answered.is_some_and(|answered| reply > answered)
+    }
+
     fn follow_trial(&mut self, now: Time, path: &PathState) -> Option<Step> {
         let trial = self.trial.as_ref()?;
         let present_answers = match trial.cause {
-            Cause::Signalling => self.unanswered_since.is_none(),
-            Cause::Tunnel => path.last_reply.is_some_and(|at| at > trial.started),
+            Cause::Signalling => self.unanswered_since.is_none() || self.udp && path.last_reply > Some(trial.started),
+            Cause::Tunnel => path.last_reply.is_some_and(|at| at > trial.started && !self.is_ambiguous(trial, at)),
             Cause::Silence | Cause::Remembered => path.last_answer.is_some_and(|at| at > trial.started),
             Cause::Retry => false,
         };
         if present_answers {
+            if trial.answered.is_some() {
+                self.next_trial = now + AMBIGUOUS_PAUSE;
+            }
             self.trial = None;
             return Some(Step::Refresh);
         }
-        let cause = trial.cause;
+        let (cause, accepted) = (trial.cause, trial.wanted.first_visited().copied().zip(trial.accepted));
         if trial.answered.is_some_and(|at| at + GRACE <= now) {
             self.change(now, cause);
-            return Some(Step::Changed);
+            return Some(Step::Changed(accepted));
         }
         if trial.answered.is_none() && self.next_trial <= now {
             self.trial = None;
@@ -316,25 +369,34 @@ impl UplinkTransport {
         Some((since + UplinkTransport::repeat_after(path)).max(self.next_trial))
     }
 
+    /// Whether a probe through the tunnel was answered since the home agent has had the path; `None` if it has not.
+    fn has_worked(&self, path: &PathState) -> Option<bool> {
+        let since = self.held_since?;
+        Some(path.last_reply.is_some_and(|last| last >= since))
+    }
+
     /// When a trial begins, and why.
     fn trial_due(&self, path: &PathState) -> Option<(Time, Cause)> {
         if !self.may_try(path) {
             return None;
         }
         let patience = TRY_AFTER.max(path.round_trip.unwrap_or_default() * 3 / 2);
-        let signalling = self.unanswered_since.filter(|_| self.was_repeated);
+        // Where a tunnel in UDP passes, so does signalling: the home agent does not answer.
+        let passes = |since: &Time| self.udp && path.last_reply > Some(*since);
+        let signalling = self.unanswered_since.filter(|since| self.was_repeated && !passes(since));
         let signalling = signalling.map(|since| since + UplinkTransport::repeat_after(path) + patience);
-        let served = path.is_served == Some(true) && path.is_probed && path.missed >= MIN_MISSED;
-        let worked = self.held_since.zip(path.last_reply).is_some_and(|(since, last)| last >= since);
-        let tunnel = match worked {
-            true => path.silent_since,
-            false => {
+        let served = path.is_served == Some(true);
+        let tunnel = match self.has_worked(path) {
+            Some(true) => path.silent_since,
+            Some(false) => {
                 let wait = TUNNEL_PATIENCE.max(path.round_trip.unwrap_or_default() * 3);
                 self.held_since.map(|since| since + wait)
             }
+            None => self.tunnel_suspected.filter(|since| !path.is_asked_outside || path.last_answer > Some(*since)),
         };
-        let tunnel = tunnel.filter(|_| served && path.is_held);
-        let silence = path.silent_since.filter(|_| path.is_served == Some(true) && !path.is_held && path.has_other);
+        let missed = path.is_probed && path.missed >= MIN_MISSED;
+        let tunnel = tunnel.filter(|_| served && (missed || !path.is_held));
+        let silence = path.silent_since.filter(|_| served && !path.is_held && path.has_other);
         let silence = silence.filter(|_| !self.udp);
         let retry = self.native_retry.filter(|_| self.udp && self.is_proven && !path.is_busy);
         let causes = [

@@ -1,5 +1,5 @@
-//! UDP over IPv6 in place of native encapsulation: what [`UplinkTransport`] decides is done here, and remembered for each
-//! network.
+//! UDP in place of native encapsulation, over IPv6 and over IPv4 (protocol 41): what [`UplinkTransport`] decides is done
+//! here, and remembered for each network.
 
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration, Location};
@@ -21,6 +21,8 @@ use std::net::Ipv6Addr;
 use super::acknowledgement::{accepts_bid, echoes_timestamp, may_answer};
 use super::binding_update::lifetime_of;
 
+/// The prefix length of an IPv4 network, whose real one is unknown, mapped to IPv6.
+const IPV4_NETWORK_LENGTH: u8 = 96 + 24;
 /// Maximum networks that are remembered; the oldest is removed.
 const MAX_NETWORKS: usize = 16;
 /// Octets of an interface in [`QUIET_TIME`] that are the probes' own.
@@ -49,7 +51,7 @@ impl CareOf {
 }
 
 impl Uplink {
-    /// Whether packets over IPv6 are in UDP.
+    /// Whether packets are in UDP; over IPv4 a NAT or the home agent may require it in any case.
     pub(super) fn is_udp(&self) -> bool {
         match self.config.transport {
             Transport::Native => false,
@@ -60,14 +62,22 @@ impl Uplink {
 
     /// Its care-of address, if that is registered by an update of its own.
     pub(super) fn observed_care_of(&self) -> Option<CareOf> {
-        self.ipv4_care_of().or_else(|| self.care_of()).filter(CareOf::is_observed)
+        self.visited_care_of().filter(CareOf::is_observed)
     }
 
-    /// A hash of what identifies the visited network: interface, prefix and router.
+    /// Its care-of address over IPv4, else over IPv6.
+    fn visited_care_of(&self) -> Option<CareOf> {
+        self.ipv4_care_of().or_else(|| self.care_of())
+    }
+
+    /// A hash of what identifies the visited network: interface, prefix and router, or interface and IPv4 prefix.
     fn network(&self) -> Option<u64> {
-        let address = self.care_of_address.as_ref()?.address.0;
+        let ipv4 = self.ipv4.in_use.map(|address| address.to_ipv6_mapped());
+        let address = ipv4.or(self.formed_address());
         let router = self.attachment.as_ref().and_then(|attachment| attachment.router()?.link_address);
-        let prefix = Prefix::new(address, 64)?.address().octets();
+        let router = router.filter(|_| self.ipv4.in_use.is_none());
+        let length = if self.ipv4.in_use.is_some() { IPV4_NETWORK_LENGTH } else { 64 };
+        let prefix = Prefix::new(address?, length)?.address().octets();
         let octets = self.config.interface.bytes().chain(prefix).chain(router.iter().flat_map(|router| router.0));
         // FNV-1a, which is the same in the next version.
         Some(
@@ -77,10 +87,13 @@ impl Uplink {
         )
     }
 
+    fn formed_address(&self) -> Option<Ipv6Addr> {
+        self.care_of_address.as_ref().map(|formed| formed.address.0)
+    }
+
     /// What packets to the home agent are encapsulated in, where that may change.
     pub(super) fn show_transport(&self) -> Option<String> {
-        let over_ipv4 = self.ipv4.in_use().is_some() && self.ipv4.encapsulation.is_udp();
-        let udp = over_ipv4 || self.ipv4.in_use().is_none() && self.is_udp();
+        let udp = self.is_udp() || self.ipv4.in_use().is_some() && self.ipv4.encapsulation.is_udp();
         (self.config.transport != Transport::Native).then(|| if udp { "udp" } else { "native" }.to_owned())
     }
 }
@@ -88,12 +101,15 @@ impl Uplink {
 impl MobileRouter {
     /// Whether the encapsulation of `uplink` may change.
     fn adapts(uplink: &Uplink) -> bool {
-        let over_ipv6 = uplink.ipv4.in_use().is_none() && uplink.care_of().is_some();
-        uplink.config.transport == Transport::Auto && over_ipv6 && !uplink.on_home_link
+        let free = uplink.ipv4.in_use().is_none() || !uplink.ipv4.encapsulation.is_udp();
+        let adapts = uplink.config.transport == Transport::Auto && free && !uplink.on_home_link;
+        adapts && uplink.visited_care_of().is_some()
     }
 
     fn path_state(&self, uplink: &Uplink) -> PathState {
-        let own = uplink.care_of();
+        let own = uplink.visited_care_of();
+        // Over IPv4 the home agent reads updates in UDP only, and probes pass through the tunnel only.
+        let over_ipv4 = uplink.ipv4.in_use().is_some();
         let works = |other: &&Uplink| {
             other.config.bid != uplink.config.bid
                 && other.is_up()
@@ -107,11 +123,12 @@ impl MobileRouter {
             is_held,
             is_probed: self.config.probe.is_some() && self.is_probing() && self.is_probed(uplink),
             missed: uplink.prober.missed(),
+            is_asked_outside: own.is_some_and(|own| !own.is_observed()),
             silent_since: uplink.prober.silent_since(),
             last_reply: uplink.last_tunnelled_reply,
             last_answer: uplink.prober.last_answer(),
-            has_other: self.uplinks.iter().any(|other| works(&other)),
-            is_served: self.udp6_served,
+            has_other: !over_ipv4 && self.uplinks.iter().any(|other| works(&other)),
+            is_served: if over_ipv4 { Some(true) } else { self.udp6_served },
             is_busy: is_held && !uplink.prober.is_slow() && !uplink.transport.is_quiet(self.now),
         }
     }
@@ -151,7 +168,10 @@ impl MobileRouter {
                     None => break,
                     Some(Step::Repeat) => self.registration.retransmit_now(now),
                     Some(Step::Refresh) => self.registration.request_refresh(),
-                    Some(Step::Changed) => self.restart_path(now, index, out),
+                    Some(Step::Changed(accepted)) => {
+                        self.adopt_path(now, accepted);
+                        self.restart_path(now, index, out);
+                    }
                     Some(Step::Proven(cause)) => self.note_proven(now, index, cause, out),
                     Some(Step::Try(cause)) => {
                         trials.push((index, cause));
@@ -175,7 +195,7 @@ impl MobileRouter {
         let senders: Vec<_> = pending.filter_map(|wanted| wanted.first_visited().map(|sender| sender.link)).collect();
         let Some(uplink) = self.uplinks.get_mut(index) else { return };
         if uplink.link().is_none_or(|link| !senders.contains(&link)) {
-            uplink.transport.note_answered();
+            uplink.transport.note_settled();
         }
         let network = uplink.network();
         if network.is_none() || network == uplink.transport.network {
@@ -275,7 +295,11 @@ impl MobileRouter {
     pub(super) fn send_trials(&mut self, now: Time, trials: &[(usize, Cause)], out: &mut Outbox) -> Vec<Transmit> {
         let mut messages = Vec::new();
         for (index, cause) in trials {
-            let care_of = self.uplinks.get(*index).and_then(Uplink::care_of);
+            if self.uplinks.iter().any(|uplink| uplink.transport.has_fresh_trial(now)) {
+                self.uplinks.get_mut(*index).into_iter().for_each(|uplink| uplink.transport.wait_for_other_trial(now));
+                continue;
+            }
+            let care_of = self.uplinks.get(*index).and_then(Uplink::visited_care_of);
             let Some((home_agent, care_of)) = self.home_agents.in_use().zip(care_of) else {
                 self.uplinks.get_mut(*index).into_iter().for_each(|uplink| uplink.transport.postpone_trial(now));
                 continue;
@@ -283,15 +307,18 @@ impl MobileRouter {
             let other = CareOf { udp: !care_of.udp, ..care_of };
             let mcoa = self.registers_several();
             let bid = if mcoa { other.bid } else { roam6_wire::Bid(0) };
-            let location = Location::Away { care_of: vec![CareOf { bid, ..other }], mcoa };
+            // Without the H flag the update would say that the home link was left (RFC 5648 §5.6.5).
+            let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
+            let home = held.iter().filter(|held| mcoa && held.on_home_link).copied();
+            let location = Location::Away { care_of: home.chain([CareOf { bid, ..other }]).collect(), mcoa };
             let wanted = DesiredRegistration { home_agent, location };
+            messages.extend(self.last_probe(now, *index));
             let sent = self.send_path_update(now, &wanted, out);
             let Some(uplink) = self.uplinks.get_mut(*index) else { continue };
             let Some((message, sent)) = sent else {
                 uplink.transport.postpone_trial(now);
                 continue;
             };
-            uplink.prober.ask_now(now);
             uplink.transport.begin(now, *cause, (wanted, sent));
             messages.push(message);
         }
@@ -324,17 +351,32 @@ impl MobileRouter {
             return true;
         }
         self.resynchronise(now, message);
+        let same = self.registration.binding().is_some_and(|held| held.registration.home_agent == datagram.source);
+        let bid = trial.wanted.first_visited().map(|care_of| care_of.bid);
         if let Some(trial) = self.uplinks.get_mut(index).and_then(|uplink| uplink.transport.trial.as_mut()) {
             trial.answered = trial.answered.or(Some(now));
-        }
-        let Some(care_of) = trial.wanted.first_visited().copied() else { return true };
-        let same = self.registration.binding().is_some_and(|held| held.registration.home_agent == datagram.source);
-        if same && accepts_bid(message, care_of.bid) {
-            let before = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
-            self.registration.add_care_of(care_of, trial.sent.expires(lifetime_of(message.lifetime_units)));
-            self.keep_lingering(now, &before);
+            if same && bid.is_some_and(|bid| accepts_bid(message, bid)) {
+                trial.accepted = Some(trial.sent.expires(lifetime_of(message.lifetime_units)));
+            }
         }
         true
+    }
+
+    /// The encapsulation has changed to that of a trial, which has registered a care-of address until then.
+    fn adopt_path(&mut self, now: Time, accepted: Option<(CareOf, Time)>) {
+        let before = self.registration.binding().map(|binding| binding.care_of().to_vec());
+        let Some((before, (care_of, expires))) = before.zip(accepted) else { return };
+        self.registration.add_care_of(care_of, expires);
+        self.keep_lingering(now, &before);
+    }
+
+    /// A probe in the present encapsulation, before an update in the other one: its answer shows that the present one
+    /// passes, whereas later ones come in the encapsulation of the update.
+    fn last_probe(&mut self, now: Time, index: usize) -> Option<Transmit> {
+        let probed = self.uplinks.get(index).filter(|uplink| self.config.probe.is_some() && self.is_probed(uplink))?;
+        let bid = probed.config.bid;
+        let sequence = self.uplinks.get_mut(index)?.prober.extra_probe(now)?;
+        self.probe_packet(self.uplinks.iter().find(|uplink| uplink.config.bid == bid)?, sequence)
     }
 
     /// Records whether the home agent serves UDP over IPv6, from an authentic acknowledgement.
@@ -360,7 +402,7 @@ impl MobileRouter {
         if self.uplinks.iter().all(|uplink| uplink.config.transport == Transport::Native) {
             return None;
         }
-        let udp = wanted.care_of().iter().filter(|care_of| care_of.udp);
+        let udp = wanted.care_of().iter().filter(|care_of| care_of.udp && care_of.ipv4().is_none());
         let encapsulations = udp.map(|care_of| (care_of.bid, PathEncapsulation::UDP)).collect();
         let flags = Capabilities::UDP_OVER_IPV6 | Capabilities::ZERO_CHECKSUM;
         Some(MobilityOption::Capabilities(Capabilities { flags, encapsulations }))
@@ -369,7 +411,8 @@ impl MobileRouter {
     /// An update with `sender` as its source was sent in the present encapsulation of its uplink.
     pub(super) fn note_update_sent(&mut self, now: Time, sender: &CareOf) {
         let own = |uplink: &&mut Uplink| uplink.link() == Some(sender.link) && uplink.is_udp() == sender.udp;
-        if let Some(uplink) = self.uplinks.iter_mut().find(own) {
+        // Over IPv4 updates are in UDP in any case.
+        if let Some(uplink) = self.uplinks.iter_mut().find(own).filter(|_| sender.ipv4().is_none()) {
             uplink.transport.note_sent(now);
         }
     }

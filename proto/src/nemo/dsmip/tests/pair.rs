@@ -165,8 +165,10 @@ pub(super) struct Pair {
     pub delays: BTreeMap<LinkId, Duration>,
     /// The longest packet, octets, that the network of an uplink lets out, if it may not fragment it.
     pub mtus: BTreeMap<LinkId, usize>,
-    /// Protocols right behind IPv6 headers and options that an uplink's network drops.
+    /// Protocols right behind IPv6 headers and options, or IPv4 headers, that an uplink's network drops.
     pub filters: BTreeMap<LinkId, Vec<u8>>,
+    /// Uplinks whose networks let out what they drop on the way in.
+    pub inbound_filters: BTreeSet<LinkId>,
     /// The address outside of an uplink's IPv6 addresses in UDP; the port is changed too.
     pub nat66: BTreeMap<LinkId, Ipv6Addr>,
     inside66: BTreeMap<Ipv6Addr, (LinkId, Ipv6Endpoint)>,
@@ -198,6 +200,7 @@ impl Pair {
             delays: BTreeMap::new(),
             mtus: BTreeMap::new(),
             filters: BTreeMap::new(),
+            inbound_filters: BTreeSet::new(),
             nat66: BTreeMap::new(),
             inside66: BTreeMap::new(),
             loss: 0,
@@ -319,6 +322,12 @@ impl Pair {
         self.filters.get(&link).is_some_and(|dropped| dropped.contains(&protocol))
     }
 
+    /// The same of a packet over IPv4 from or to this end.
+    fn filters_out4(&self, link: LinkId, end: Ipv4Endpoint) -> bool {
+        let protocol = if end.port == 0 { protocol::IPV6 } else { protocol::UDP };
+        self.filters.get(&link).is_some_and(|dropped| dropped.contains(&protocol))
+    }
+
     /// What leaves the network of an uplink, if it passes.
     fn pass(&mut self, link: LinkId, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.filters_out(link, bytes) {
@@ -360,6 +369,9 @@ impl Pair {
             return None;
         }
         let carried = Encapsulated::parse(bytes).unwrap();
+        if self.filters_out4(link, carried.source) && !self.inbound_filters.contains(&link) {
+            return None;
+        }
         let access = self.others.get_mut(&link);
         let own = access.as_ref().map_or(Some(BEHIND_NAT), |access| access.address);
         assert_eq!(Some(carried.source.address), own);
@@ -396,6 +408,9 @@ impl Pair {
     fn nat_inbound(&self, bytes: &[u8]) -> Option<(LinkId, Vec<u8>)> {
         let carried = Encapsulated::parse(bytes).unwrap();
         let (link, destination) = self.origin(carried.destination)?;
+        if self.filters_out4(link, destination) {
+            return None;
+        }
         Some((link, Encapsulated { destination, ..carried }.emit()))
     }
 
