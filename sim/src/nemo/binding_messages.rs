@@ -1,6 +1,7 @@
 //! Binding Updates and Acknowledgements as the invariants see them: identified by home address, with their care-of
 //! addresses, whatever they are encapsulated in (RFC 6275 §6.1.7, §6.1.8, RFC 5648 §4.1, RFC 5555 §4.2).
 
+use crate::net::datagram;
 use crate::net::ipv4::packet as ipv4;
 use core::time::Duration;
 use roam6_wire::ip6::{Datagram, protocol};
@@ -69,11 +70,16 @@ pub struct Acknowledgement {
     pub lifetime: Duration,
 }
 
-/// Parses a Binding Update or Acknowledgement, also encapsulated in IPv4; an IPv4 care-of address is then the IPv4
-/// source (RFC 5555 §4.2).
+/// Parses a Binding Update or Acknowledgement, also encapsulated in IPv4 or in UDP over IPv6; a care-of address of that kind
+/// is then the outer source (RFC 5555 §4.2).
 pub fn parse(packet: &[u8]) -> Option<BindingMessage> {
-    let Some((source, _, inner)) = ipv4::decapsulate(packet) else { return parse_plain(packet, None) };
-    parse_plain(inner, Some(source.address.to_ipv6_mapped()))
+    if let Some((source, _, inner)) = ipv4::decapsulate(packet) {
+        return parse_plain(inner, Some(source.address.to_ipv6_mapped()));
+    }
+    match datagram::decapsulate(packet) {
+        Some((source, _, Some(_), inner)) => parse_plain(inner, Some(source)),
+        _ => parse_plain(packet, None),
+    }
 }
 
 fn parse_plain(packet: &[u8], outer: Option<Ipv6Addr>) -> Option<BindingMessage> {

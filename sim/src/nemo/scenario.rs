@@ -10,10 +10,11 @@ use crate::net::{Choice, Event, HostId, LinkSpec, MediumId};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{
     Authentication, CareOfPrefixConfig, DadMode, DsmipService, HomeAgentConfig, LoadSharing, MobileRouterConfig,
-    PrefixMode, PrefixPreference, PrefixSharing, PrefixTableRow, ProbeConfig,
+    PrefixMode, PrefixPreference, PrefixSharing, PrefixTableRow, ProbeConfig, Transport,
 };
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, LinkId};
+use roam6_wire::ip6::protocol;
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
@@ -83,6 +84,8 @@ impl NemoScenario {
         let care_of_prefixes = care_of_rng.one_in(CARE_OF_PREFIX_ONE_IN).then(|| care_of_prefixes(&mut care_of_rng));
         let mut ipv4_rng = Entropy::seed_from_u64(seed ^ 0x5555_0000);
         let ipv4 = care_of_prefixes.is_none() && ipv4_rng.one_in(IPV4_ONE_IN);
+        let mut transport_rng = Entropy::seed_from_u64(seed ^ 0x4191_0000);
+        let filtered = transport_rng.one_in(3);
         let mut quality_rng = Entropy::seed_from_u64(seed ^ 0x6298_0000);
         let (mut allowed, mut several) = (true, matches!(kind, NemoKind::Standby | NemoKind::Weights));
         for index in 0..if kind == NemoKind::Fallback { 2 } else { 1 } {
@@ -91,6 +94,7 @@ impl NemoScenario {
                 ..home_agent(index, &rows, &mut rng)
             };
             config.ipv4 = ipv4.then(|| ipv4_service(index, &mut ipv4_rng));
+            config.udp6 = filtered;
             allowed &= config.multiple_care_of && config.home_and_away;
             several &= config.multiple_care_of;
             let seed = rng.next_u64();
@@ -103,6 +107,10 @@ impl NemoScenario {
                 enable_ipv4(&mut config, kind);
             }
             limit_quality(&mut config, &mut quality_rng);
+            if filtered {
+                config.probe.get_or_insert_default();
+                config.uplinks.iter_mut().for_each(|uplink| uplink.transport = Transport::Auto);
+            }
             let uplinks = config.uplinks.len();
             let seed = rng.next_u64();
             topology.add_mobile(uplinks, config::engine_factory(vec![Role::MobileRouter(Box::new(config))], seed));
@@ -120,6 +128,9 @@ impl NemoScenario {
         };
         if ipv4 {
             scenario.add_ipv4(&mut ipv4_rng);
+        }
+        if filtered {
+            scenario.filter_networks(&mut transport_rng);
         }
         scenario.set_clocks(&mut rng);
         scenario.set_address_conflicts(&mut rng);
@@ -242,6 +253,14 @@ impl NemoScenario {
                 let at = Duration::from_micros(rng.between(0, 2 * SECOND));
                 self.script.push((at, Event::Attach(host, link, medium)));
             }
+        }
+    }
+
+    /// Visited networks drop mobility headers, tunnels or fragments, or some of them.
+    fn filter_networks(&mut self, rng: &mut Entropy) {
+        for medium in self.topology.visited.clone() {
+            let protocols = [protocol::MOBILITY, protocol::IPV6, protocol::FRAGMENT];
+            self.topology.world.medium_mut(medium).dropped = protocols.into_iter().filter(|_| rng.one_in(2)).collect();
         }
     }
 

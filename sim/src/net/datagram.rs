@@ -3,12 +3,15 @@
 
 pub use crate::net::header::{Header, ICMPV6, IPV6, MOBILITY, UDP};
 use crate::net::ipv4::packet as ipv4;
+use roam6_proto::contract::item::{Encap, TunnelPath};
 use roam6_wire::icmp6::{self, Message, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::ip6::Datagram;
 use roam6_wire::udp::Udp;
 use roam6_wire::{Ipv4Endpoint, LinkAddress};
 use std::net::Ipv6Addr;
 
+/// The port of RFC 5555.
+const TUNNEL_PORT: u16 = 4191;
 /// Octets of an IPv6 header.
 pub const HEADER: usize = 40;
 const HOP_LIMIT: u8 = 64;
@@ -38,13 +41,37 @@ pub fn payload(packet: &[u8]) -> &[u8] {
     packet.get(header..).unwrap_or_default()
 }
 
-/// The inner packet of a tunnel, and the tunnel's source and destination.
-pub fn decapsulate(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, &[u8])> {
+/// A packet of a tunnel: source, destination, the ports of UDP over IPv6, and the inner packet.
+pub type Tunnelled<'a> = (Ipv6Addr, Ipv6Addr, Option<(u16, u16)>, &'a [u8]);
+
+/// Takes a packet of a tunnel apart.
+pub fn decapsulate(packet: &[u8]) -> Option<Tunnelled<'_>> {
     if ipv4::is(packet) {
         return ipv4::decapsulate(packet)
-            .map(|(source, destination, inner)| (source.to_ipv6(), destination.to_ipv6(), inner));
+            .map(|(source, destination, inner)| (source.to_ipv6(), destination.to_ipv6(), None, inner));
     }
-    Header::parse(packet).map(|header| (header.source, header.destination, payload(packet)))
+    let header = Header::parse(packet)?;
+    let (ports, inner) = match (header.next, payload(packet).split_first_chunk::<8>()) {
+        (UDP, Some((&[a, b, c, d, ..], inner))) => {
+            (Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))), inner)
+        }
+        _ => (None, payload(packet)),
+    };
+    Some((header.source, header.destination, ports, inner))
+}
+
+/// Whether it is a packet in UDP on the port of RFC 5555 that is no signalling.
+pub fn is_data_in_udp(packet: &[u8]) -> bool {
+    const ESP: u8 = 50;
+    let Some((_, _, Some((_, TUNNEL_PORT)), inner)) = decapsulate(packet) else { return false };
+    Header::parse(inner).is_some_and(|header| header.next != MOBILITY && header.next != ESP)
+}
+
+/// Encapsulates `inner` for a path.
+pub fn encapsulate_path(path: &TunnelPath, inner: &[u8]) -> Vec<u8> {
+    let Encap::Udp { local, remote } = path.encap else { return encapsulate(path.local, path.remote, inner) };
+    let header = Header { source: path.local, destination: path.remote, next: UDP, hop_limit: HOP_LIMIT };
+    udp(header, (local, remote), inner)
 }
 
 /// The upper-layer protocol and its octets, behind options and routing headers; `None` for a later fragment.

@@ -1,6 +1,6 @@
 //! Packets in hosts and media: forwarding, address resolution, tunnels (RFC 8200 §3, RFC 4861 §7.2, RFC 2473 §3).
 
-use crate::net::datagram::{ICMPV6, IPV6};
+use crate::net::datagram::{ICMPV6, IPV6, UDP};
 use crate::net::event::{Frame, Scheduled};
 use crate::net::host::{TUNNELS, count_packet};
 use crate::net::ipv4::packet as ipv4;
@@ -147,6 +147,9 @@ impl World {
         if self.medium(medium).channel.is_some() {
             return self.send_on_channel(medium, from, frame);
         }
+        if self.medium(medium).filters_out(&frame.bytes) {
+            return false;
+        }
         let (now, size, to) = (self.now(), frame.bytes.len(), frame.destination);
         let heard_by = |port: &Port| *port != from && to.is_none_or(|to| self.link_address(*port) == Some(to));
         let listeners: Vec<Port> = self.medium(medium).members().filter(heard_by).collect();
@@ -194,6 +197,7 @@ impl World {
         }
         match datagram::upper_layer(packet) {
             Some((IPV6, _)) => self.decapsulate(host, packet),
+            Some((UDP, _)) if datagram::is_data_in_udp(packet) => self.decapsulate(host, packet),
             Some((ICMPV6, _)) if let Some(Message::EchoRequest(echo)) = datagram::parse_icmp6(packet) => {
                 let (source, destination) = (header.destination, header.source);
                 let back = Header { source, destination, next: ICMPV6, hop_limit: HOP_LIMIT };
@@ -299,7 +303,7 @@ impl World {
         }
         // The answer to a probe follows the path under test, also one that only receives.
         let answers_probe = path.weight == 0 && kernel::echo_identifier(inner).is_some();
-        let outer = datagram::encapsulate(path.local, remote, inner);
+        let outer = datagram::encapsulate_path(path, inner);
         let (now, counted) = (self.now(), !direct && kernel::echo_identifier(inner).is_none());
         if counted && self.host_mut(host).path_counters.count_sent((id, bid), now, inner.len()) {
             self.deliver_soon(host, DatapathEvent::PathTraffic((id, bid)));

@@ -7,7 +7,9 @@ use crate::net::path_counters::PathKey;
 use crate::net::shim_datapath::ShimDatapath;
 use crate::net::{Header, datagram, items};
 use roam6_proto::contract::config::flow::FlowSelector;
-use roam6_proto::contract::item::{NextHop, PolicyRule, Route, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath};
+use roam6_proto::contract::item::{
+    Encap, NextHop, PolicyRule, Route, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath,
+};
 use roam6_proto::{Item, Key, LinkId, Plan};
 use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,7 +190,7 @@ impl Kernel {
 
     /// The path by which a packet of a tunnel of this host has come.
     pub fn path_of(&self, packet: &[u8]) -> Option<PathKey> {
-        let (source, destination, inner) = datagram::decapsulate(packet)?;
+        let (source, destination, _, inner) = datagram::decapsulate(packet)?;
         let header = Header::parse(inner)?;
         let by = |path: &&TunnelPath| !path.direct && path.remote == source && path.local == destination;
         self.tunnels.values().filter(|tunnel| within(&tunnel.remote_prefixes, header.source)).find_map(|tunnel| {
@@ -199,9 +201,15 @@ impl Kernel {
 
     /// Decapsulates a packet of a tunnel of this host (RFC 3963 §6.5, §9).
     pub fn decapsulate<'a>(&self, packet: &'a [u8]) -> Decapsulated<'a> {
-        let Some((source, destination, inner)) = datagram::decapsulate(packet) else { return Decapsulated::Foreign };
+        let Some((source, destination, ports, inner)) = datagram::decapsulate(packet) else {
+            return Decapsulated::Foreign;
+        };
         let Some(header) = Header::parse(inner) else { return Decapsulated::Foreign };
-        let ours = |path: &&TunnelPath| !path.direct && path.remote == source && path.local == destination;
+        let ours = |path: &&TunnelPath| {
+            let from_port = |(from, to)| path.encap == Encap::Udp { local: to, remote: from };
+            let same = path.remote == source && path.local == destination;
+            !path.direct && same && ports.is_none_or(from_port)
+        };
         let mut tunnels = self.tunnels.values().filter(|tunnel| tunnel.paths.iter().any(|path| ours(&path))).peekable();
         if tunnels.peek().is_none() {
             return Decapsulated::Foreign;
@@ -356,7 +364,7 @@ fn selects(selector: &FlowSelector, packet: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_proto::contract::item::{Address, Encap};
+    use roam6_proto::contract::item::Address;
     use roam6_wire::icmp6::{Echo, Message};
 
     fn prefix(text: &str) -> Prefix {

@@ -2,7 +2,7 @@
 
 use crate::net::ipv4::Ipv4Site;
 use crate::net::radio_channel::RadioChannel;
-use crate::net::{LinkModel, LinkSpec, Port, RadioSpec, Track};
+use crate::net::{LinkModel, LinkSpec, Port, RadioSpec, Track, datagram};
 use roam6_proto::{Entropy, Time};
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ pub struct Medium {
     pub ipv4_site: Option<Ipv4Site>,
     /// Drops every frame although carrier is present.
     pub black_hole: bool,
+    /// Drops packets of these protocols, behind options and routing headers of IPv6; 44 are fragments.
+    pub dropped: Vec<u8>,
     spec: LinkSpec,
     members: BTreeMap<Port, LinkModel>,
     /// Its radio channel, if it is one.
@@ -31,6 +33,7 @@ impl Medium {
             carrier: true,
             ipv4_site: None,
             black_hole: false,
+            dropped: Vec::new(),
             spec,
             members: BTreeMap::new(),
             channel: None,
@@ -69,6 +72,12 @@ impl Medium {
         for model in self.members.values_mut() {
             model.set_spec(spec);
         }
+    }
+
+    /// Whether a firewall in the network drops a packet.
+    pub fn filters_out(&self, packet: &[u8]) -> bool {
+        let protocol = || datagram::upper_layer(packet).map(|(protocol, _)| protocol);
+        !self.dropped.is_empty() && protocol().is_some_and(|protocol| self.dropped.contains(&protocol))
     }
 
     /// Arrivals of the copies of a frame of `size` octets at `port`; none if it is lost.
