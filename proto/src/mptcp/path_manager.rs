@@ -407,6 +407,8 @@ impl Engine for PathManager {
         for (id, link) in self.used_links() {
             let addresses = self.installed.values().filter(|held| held.endpoint.link == id);
             view.links.push(LinkView {
+                fault: None,
+                fault_status: None,
                 last_error: None,
                 error_age: None,
                 quality: None,

@@ -1,8 +1,10 @@
 //! Current faults, with their causes for the operator: each is reported when it begins and when it ends, not on each
 //! occurrence, however many a sender provokes.
 
+use crate::contract::view::FaultKind;
 use crate::{Time, TokenBucket};
 use core::time::Duration;
+use roam6_wire::mobility::Status;
 use std::collections::BTreeMap;
 
 /// Burst and interval of reports.
@@ -11,9 +13,38 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 /// A changed cause of the same fault is not reported again within this time.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
+/// What a fault is: for programs by its kind, for people by its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cause {
+    kind: FaultKind,
+    status: Option<u8>,
+    text: String,
+}
+
+impl Cause {
+    /// A cause of this kind.
+    pub(super) fn new(kind: FaultKind, text: impl Into<String>) -> Cause {
+        Cause { kind, status: None, text: text.into() }
+    }
+
+    /// A refusal with this status.
+    pub(super) fn refused(status: Status, text: impl Into<String>) -> Cause {
+        Cause { status: Some(status.0), ..Cause::new(FaultKind::Refused, text) }
+    }
+
+    /// Its text.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 /// A fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
+    /// What it is.
+    pub kind: FaultKind,
+    /// The status of a refusal.
+    pub status: Option<u8>,
     /// Which peer rejects or does not answer, why, and the remedy.
     pub cause: String,
     /// When it began.
@@ -47,19 +78,22 @@ impl<K: Ord + Copy> Faults<K> {
     }
 
     /// Records a fault; returns whether it is to be reported.
-    pub(super) fn record(&mut self, now: Time, key: K, why: String) -> bool {
+    pub(super) fn record(&mut self, now: Time, key: K, why: Cause) -> bool {
         if !self.faults.contains_key(&key) && self.faults.len() >= self.limit {
             let oldest = self.faults.iter().min_by_key(|(_, fault)| fault.last_seen).map(|(key, _)| *key);
             oldest.and_then(|oldest| self.faults.remove(&oldest));
         }
         let fault = self.faults.entry(key).or_insert_with(|| Fault {
-            cause: why.clone(),
+            kind: why.kind.clone(),
+            status: None,
+            cause: why.text.clone(),
             since: now,
             last_seen: now,
             reported_at: None,
         });
-        let is_new = fault.reported_at.is_none_or(|at| fault.cause != why && now.since(at) >= REPEAT_INTERVAL);
-        (fault.cause, fault.last_seen) = (why, now);
+        let is_new = fault.reported_at.is_none_or(|at| fault.cause != why.text && now.since(at) >= REPEAT_INTERVAL);
+        (fault.kind, fault.status) = (why.kind, why.status);
+        (fault.cause, fault.last_seen) = (why.text, now);
         if !is_new || !self.limiter.take(now) {
             return false;
         }
@@ -78,6 +112,10 @@ impl<K: Ord + Copy> Faults<K> {
 mod tests {
     use super::*;
 
+    fn cause(text: &str) -> Cause {
+        Cause::new(FaultKind::Unanswered, text)
+    }
+
     fn at(seconds: u64) -> Time {
         Time::from_micros(seconds * 1_000_000)
     }
@@ -85,8 +123,8 @@ mod tests {
     #[test]
     fn fault_and_its_end_are_reported_once() {
         let mut faults = Faults::new(4);
-        assert!(faults.record(at(1), 7, "refused".to_owned()));
-        assert!((2..1000).all(|second| !faults.record(at(second), 7, "refused".to_owned())));
+        assert!(faults.record(at(1), 7, cause("refused")));
+        assert!((2..1000).all(|second| !faults.record(at(second), 7, cause("refused"))));
         assert_eq!(faults.get(7).map(|fault| fault.since), Some(at(1)));
         assert_eq!(faults.clear(at(1001), 7), Some(Duration::from_secs(1000)));
         assert_eq!(faults.clear(at(1002), 7), None);
@@ -96,7 +134,7 @@ mod tests {
     fn changed_cause_is_reported_once_a_minute() {
         let mut faults = Faults::new(4);
         let reported =
-            (0..120).filter(|second| faults.record(at(*second), 7, format!("reason {}", second % 2))).count();
+            (0..120).filter(|second| faults.record(at(*second), 7, cause(&format!("reason {}", second % 2)))).count();
         assert_eq!(reported, 2);
     }
 
@@ -104,7 +142,7 @@ mod tests {
     fn faults_are_bounded_in_memory_and_log() {
         let mut faults = Faults::new(64);
         let reported = (0..100_000_u64)
-            .filter(|number| faults.record(Time::from_micros(number * 100), *number, "wrong key".to_owned()))
+            .filter(|number| faults.record(Time::from_micros(number * 100), *number, cause("wrong key")))
             .count();
         assert_eq!(faults.iter().count(), 64);
         assert!(reported <= 12, "{reported} lines in ten seconds");

@@ -36,6 +36,8 @@ impl Shim {
             });
         }
         view.links.extend(self.uplinks.iter().map(|(event, addresses)| LinkView {
+            fault: None,
+            fault_status: None,
             last_error: None,
             error_age: None,
             quality: None,

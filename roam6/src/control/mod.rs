@@ -87,6 +87,9 @@ pub(crate) struct NodeState {
     pub(crate) unix_micros: u64,
     /// Microseconds since the daemon started.
     pub(crate) at: u64,
+    /// When the configuration in use was read, seconds since 1970-01-01T00:00Z.
+    #[serde(default)]
+    pub(crate) config_loaded_unix: u64,
     /// Packets by their fate in the data plane.
     pub(crate) packets: VecMap<String, u64>,
     /// The firewall on the path of tunnelled packets, if any.
@@ -209,6 +212,7 @@ impl NodeState {
             version: self.version.clone(),
             unix_micros: self.unix_micros,
             at: self.at,
+            config_loaded_unix: self.config_loaded_unix,
             packets: if part == Part::Counters { self.packets.clone() } else { VecMap::new() },
             firewall: self.firewall.clone().filter(|_| part == Part::Tunnels),
             view,

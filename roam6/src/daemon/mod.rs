@@ -101,6 +101,8 @@ struct Daemon {
     recorder: Option<Recorder>,
     dumps: StateDumps,
     metrics: Option<(Time, Vec<u8>)>,
+    /// When the configuration in use was read.
+    config_loaded: Time,
     /// Whether the roles have been started.
     started: bool,
     stale_removed: bool,
@@ -148,6 +150,7 @@ impl Daemon {
             recorder,
             dumps: StateDumps::default(),
             metrics: None,
+            config_loaded: Time::ZERO,
             started: false,
             stale_removed: false,
             resident_text: None,

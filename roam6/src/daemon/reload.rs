@@ -178,6 +178,7 @@ impl Daemon {
             self.apply_announcement(&geo);
         }
         self.update_esp_receiver();
+        self.config_loaded = self.host.now();
         self.log(Level::Info, "configuration reloaded");
     }
 

@@ -117,6 +117,7 @@ impl Daemon {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             unix_micros: self.events.unix_micros(now),
             at: now.as_micros(),
+            config_loaded_unix: self.events.unix_micros(self.config_loaded) / 1_000_000,
             packets: self.host.counters(),
             firewall: self.host.firewall(),
             view: View { counters: self.events.counters.clone().into(), ..View::default() },

@@ -14,6 +14,8 @@ use roam6_wire::{Bid, HomeAddress, Sequence};
 pub(crate) fn state() -> NodeState {
     let binding = |home: &str, prefix: &str| BindingView {
         refused_prefixes: Vec::new(),
+        fault: None,
+        fault_status: None,
         last_error: None,
         error_age: None,
         role: BindingRole::HomeAgent,
@@ -38,6 +40,8 @@ pub(crate) fn state() -> NodeState {
     let view = View {
         bindings: vec![away, binding("2001:db8:1::101", "2001:db8:101::/64")],
         links: vec![LinkView {
+            fault: None,
+            fault_status: None,
             last_error: None,
             error_age: None,
             quality: Some(QualityView {
@@ -125,6 +129,7 @@ pub(crate) fn state() -> NodeState {
         version: "0.1.0".to_owned(),
         unix_micros: 1_790_000_000_123_456,
         at: 61_500_000,
+        config_loaded_unix: 1_793_491_000,
         packets: [("forwarded".to_owned(), 1_000)].into(),
         firewall: None,
         view,

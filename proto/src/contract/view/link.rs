@@ -1,6 +1,6 @@
 //! State of interfaces.
 
-use super::state::{LinkRole, LinkState};
+use super::state::{FaultKind, LinkRole, LinkState};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
@@ -22,6 +22,12 @@ pub struct LinkView {
     pub addresses: Vec<Ipv6Addr>,
     /// Its state.
     pub state: LinkState,
+    /// What the present fault is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<FaultKind>,
+    /// The status of the acknowledgements, where updates are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault_status: Option<u8>,
     /// Description of the present fault; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,

@@ -19,8 +19,8 @@ pub use mptcp::EndpointView;
 pub use nemo::{BindingView, PrefixView, TunnelView};
 pub use shim::{AddressView, ContextView};
 pub use state::{
-    BindingRole, BindingState, ContextState, EndpointState, GeneratedAddressState, GeneratedBy, LinkRole, LinkState,
-    LocatorProof, PathState, PositionState, PrefixRole, PrefixState, ReachabilityState, StationState,
+    BindingRole, BindingState, ContextState, EndpointState, FaultKind, GeneratedAddressState, GeneratedBy, LinkRole,
+    LinkState, LocatorProof, PathState, PositionState, PrefixRole, PrefixState, ReachabilityState, StationState,
 };
 
 use crate::contract::config::geo::GeoDestination;

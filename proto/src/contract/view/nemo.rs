@@ -1,6 +1,6 @@
 //! State of the home agent and of the mobile router.
 
-use super::state::{BindingRole, BindingState, PathState, PrefixRole, PrefixState};
+use super::state::{BindingRole, BindingState, FaultKind, PathState, PrefixRole, PrefixState};
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,12 @@ pub struct BindingView {
     /// Prefixes rejected by the home agent; not among `prefixes`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_prefixes: Vec<Prefix>,
+    /// What the present fault is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<FaultKind>,
+    /// The status of the acknowledgements, where updates are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault_status: Option<u8>,
     /// Description of the present fault; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,

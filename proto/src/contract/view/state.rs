@@ -64,6 +64,30 @@ named! {
         Home = "home",
     }
 
+    /// What a fault of a registration or of a path is, for programs; its text is for people.
+    FaultKind {
+        /// Updates are not answered; nothing more is known.
+        Unanswered = "unanswered",
+        /// Updates are not answered, but pings are.
+        UnansweredPinged = "unanswered_pinged",
+        /// Neither updates nor pings are answered, or a router reports that there is no way.
+        Unreachable = "unreachable",
+        /// A filter on the way reports that it prohibits the packets.
+        Prohibited = "prohibited",
+        /// The peer reports that it knows no mobility headers.
+        NoHomeAgent = "no_home_agent",
+        /// Updates over IPv4 are not answered.
+        Ipv4Unanswered = "ipv4_unanswered",
+        /// A message does not verify with the key.
+        NotVerified = "not_verified",
+        /// The home address is not in the prefix table.
+        NotInTable = "not_in_table",
+        /// Updates are refused with a status.
+        Refused = "refused",
+        /// Updates are answered, packets through the tunnel are not.
+        TunnelSilent = "tunnel_silent",
+    }
+
     /// The use of an interface.
     LinkRole {
         /// Egress interface of a mobile router.

@@ -10,7 +10,9 @@ use super::types::{CareOf, Reply};
 use super::{HomeAgent, flows};
 use crate::contract::config::nemo::{Authentication, PrefixTableRow, SharedKey};
 use crate::contract::report::NemoReport;
+use crate::contract::view::FaultKind;
 use crate::crypto::authenticator::{Timestamp, verify};
+use crate::nemo::fault::Cause;
 use crate::{DropReason, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::mobility::{LIFETIME_UNIT_SECONDS, Status};
@@ -64,8 +66,13 @@ impl HomeAgent {
             }
             Err(Rejection::Drop(reason, why)) => {
                 let from = Some(request.source);
-                if matches!(reason, DropReason::NoAssociation | DropReason::NotAuthenticated) {
-                    self.note_fault(now, &request, why.to_owned(), out);
+                let kind = match reason {
+                    DropReason::NoAssociation => Some(FaultKind::NotInTable),
+                    DropReason::NotAuthenticated => Some(FaultKind::NotVerified),
+                    _ => None,
+                };
+                if let Some(kind) = kind {
+                    self.note_fault(now, &request, Cause::new(kind, why), out);
                 }
                 out.report_drop(reason, from, format!("Binding Update: {why}"));
             }
@@ -108,12 +115,13 @@ impl HomeAgent {
             Status::NOT_HOME_SUBNET => format!("{status}: it is in none of home_prefixes"),
             status => status.to_string(),
         };
-        self.note_fault(now, request, why, out);
+        self.note_fault(now, request, Cause::refused(status, why), out);
     }
 
-    fn note_fault(&mut self, now: Time, request: &UpdateRequest, why: String, out: &mut Outbox) {
+    fn note_fault(&mut self, now: Time, request: &UpdateRequest, cause: Cause, out: &mut Outbox) {
         let (home_address, peer) = (request.home, request.peer());
-        if self.faults.record(now, home_address, why.clone()) {
+        let why = cause.text().to_owned();
+        if self.faults.record(now, home_address, cause) {
             out.report(NemoReport::Fault { home_address, peer, bid: None, why });
         }
     }

@@ -95,6 +95,8 @@ impl HomeAgent {
             remaining: Duration::ZERO,
             state: BindingState::Refused,
             refused_prefixes: Vec::new(),
+            fault: fault.map(|fault| fault.kind.clone()),
+            fault_status: fault.and_then(|fault| fault.status),
             last_error: fault.map(|fault| fault.cause.clone()),
             error_age: fault.map(|fault| now.since(fault.since)),
         }
@@ -122,6 +124,8 @@ impl HomeAgent {
 
     fn show_link(&self, name: &str) -> LinkView {
         LinkView {
+            fault: None,
+            fault_status: None,
             last_error: None,
             error_age: None,
             quality: None,

@@ -5,7 +5,8 @@ use super::MobileRouter;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::contract::report::NemoReport;
-use crate::nemo::fault::{Fault, Faults};
+use crate::contract::view::FaultKind;
+use crate::nemo::fault::{Cause, Fault, Faults};
 use crate::nemo::quoted::QuotedPacket;
 use crate::{DropReason, LinkId, Outbox, Time};
 use core::time::Duration;
@@ -31,7 +32,7 @@ pub(super) struct Diagnosis {
     /// The home agent that has not answered, and since when.
     unanswered_since: Option<(Ipv6Addr, Time)>,
     /// Hints from ICMPv6 errors and unauthenticated answers, about signalling and about the tunnel.
-    signalling_hint: Option<String>,
+    signalling_hint: Option<(FaultKind, String)>,
     tunnel_hint: Option<String>,
     /// When the home agent last accepted an update.
     last_accepted: Time,
@@ -85,7 +86,8 @@ impl Diagnosis {
             _ => "it does not verify with our key",
         };
         let remedy = "compare key_file here with the row of this home address in the home agent's prefix table";
-        self.signalling_hint = Some(format!("an answer with status {status} came, but {why}: {remedy}"));
+        let hint = format!("an answer with status {status} came, but {why}: {remedy}");
+        self.signalling_hint = Some((FaultKind::NotVerified, hint));
     }
 }
 
@@ -115,7 +117,8 @@ impl MobileRouter {
             _ => "see its log".to_owned(),
         };
         self.diagnosis.is_rejected = true;
-        self.put_fault(now, (home_agent, None), format!("refuses: {status}: {remedy}"), out);
+        let cause = Cause::refused(status, format!("refuses: {status}: {remedy}"));
+        self.put_fault(now, (home_agent, None), cause, out);
     }
 
     /// Records an accepted update.
@@ -152,18 +155,26 @@ impl MobileRouter {
         if let Some(link) = link.filter(|_| self.home_agents.in_use() == Some(destination)) {
             self.receive_hint(now, link);
         }
-        let meaning = match message {
-            Message::DestinationUnreachable { code: 0, .. } => "no route to the home agent",
-            Message::DestinationUnreachable { code: 1, .. } => "administratively prohibited",
-            Message::DestinationUnreachable { code: 3, .. } => "home agent address unreachable",
-            Message::DestinationUnreachable { code: 5 | 6, .. } => "rejected by a policy or route",
-            Message::ParameterProblem { code: 1 | 2, .. } if from == destination => "no home agent runs there",
+        let (kind, meaning) = match message {
+            Message::DestinationUnreachable { code: 0, .. } => (FaultKind::Unreachable, "no route to the home agent"),
+            Message::DestinationUnreachable { code: 1, .. } => (FaultKind::Prohibited, "administratively prohibited"),
+            Message::DestinationUnreachable { code: 3, .. } => {
+                (FaultKind::Unreachable, "home agent address unreachable")
+            }
+            Message::DestinationUnreachable { code: 5 | 6, .. } => {
+                (FaultKind::Prohibited, "rejected by a policy or route")
+            }
+            Message::ParameterProblem { code: 1 | 2, .. } if from == destination => {
+                (FaultKind::NoHomeAgent, "no home agent runs there")
+            }
             _ => return,
         };
-        let hint = Some(format!("{from} says: {meaning}"));
+        let hint = format!("{from} says: {meaning}");
         match next_header {
-            protocol::IPV6 => self.diagnosis.tunnel_hint = hint,
-            protocol::MOBILITY | protocol::DESTINATION | protocol::ESP => self.diagnosis.signalling_hint = hint,
+            protocol::IPV6 => self.diagnosis.tunnel_hint = Some(hint),
+            protocol::MOBILITY | protocol::DESTINATION | protocol::ESP => {
+                self.diagnosis.signalling_hint = Some((kind, hint))
+            }
             _ => {}
         }
     }
@@ -203,18 +214,27 @@ impl MobileRouter {
         let pinged = wanted.care_of().iter().filter_map(|care_of| self.uplink_of(care_of));
         let pinged = pinged.map(|uplink| uplink.prober.is_answered()).max();
         let why = match (&self.diagnosis.signalling_hint, over_ipv4, pinged.filter(|_| self.config.probe.is_some())) {
-            (Some(hint), ..) => format!("updates are not answered; {hint}"),
-            (None, true, _) => format!(
-                "updates over IPv4 are not answered: is [home_agent.ipv4] configured there, and is UDP port {DSMIP_PORT} \
-                 let through?"
+            (Some((kind, hint)), ..) => Cause::new(kind.clone(), format!("updates are not answered; {hint}")),
+            (None, true, _) => Cause::new(
+                FaultKind::Ipv4Unanswered,
+                format!(
+                    "updates over IPv4 are not answered: is [home_agent.ipv4] configured there, and is UDP port \
+                     {DSMIP_PORT} let through?"
+                ),
             ),
-            (None, _, Some(true)) => format!(
-                "updates are not answered, pings are: no home agent runs there, {} is not in its prefix table, or mobility \
-                 headers (IPv6 protocol 135) are filtered on the way",
-                self.config.home_address
+            (None, _, Some(true)) => Cause::new(
+                FaultKind::UnansweredPinged,
+                format!(
+                    "updates are not answered, pings are: no home agent runs there, {} is not in its prefix table, or \
+                     mobility headers (IPv6 protocol 135) are filtered on the way",
+                    self.config.home_address
+                ),
             ),
-            (None, _, Some(false)) => "neither updates nor pings are answered: it is down, or unreachable".to_owned(),
-            (None, _, None) => "updates are not answered".to_owned(),
+            (None, _, Some(false)) => {
+                let text = "neither updates nor pings are answered: it is down, or unreachable";
+                Cause::new(FaultKind::Unreachable, text)
+            }
+            (None, _, None) => Cause::new(FaultKind::Unanswered, "updates are not answered"),
         };
         self.put_fault(now, (home_agent, None), why, out);
     }
@@ -252,11 +272,12 @@ impl MobileRouter {
             "updates are answered, probes through the tunnel are not: is IPv6-in-IPv6 (protocol 41) let through in both \
              directions?{hint}"
         );
-        self.put_fault(now, (home_agent, Some(bid)), why, out);
+        self.put_fault(now, (home_agent, Some(bid)), Cause::new(FaultKind::TunnelSilent, why), out);
     }
 
-    fn put_fault(&mut self, now: Time, (peer, bid): (Ipv6Addr, Option<Bid>), why: String, out: &mut Outbox) {
-        if self.diagnosis.faults.record(now, bid, why.clone()) {
+    fn put_fault(&mut self, now: Time, (peer, bid): (Ipv6Addr, Option<Bid>), cause: Cause, out: &mut Outbox) {
+        let why = cause.text().to_owned();
+        if self.diagnosis.faults.record(now, bid, cause) {
             out.report(NemoReport::Fault { home_address: self.config.home_address, peer, bid, why });
         }
     }

@@ -93,6 +93,8 @@ impl MobileRouter {
                 (_, Some(_)) => LinkState::Advertising,
                 (_, None) => LinkState::Down,
             },
+            fault: None,
+            fault_status: None,
             last_error: None,
             error_age: None,
             quality: None,
@@ -142,6 +144,8 @@ impl MobileRouter {
             remaining,
             state,
             refused_prefixes: self.diagnosis.rejected_prefixes.clone(),
+            fault: fault.map(|fault| fault.kind.clone()),
+            fault_status: fault.and_then(|fault| fault.status),
             last_error: fault.map(|fault| fault.cause.clone()),
             error_age: fault.map(|fault| now.since(fault.since)),
         };
@@ -234,6 +238,8 @@ impl MobileRouter {
             _ => self.usage_state(uplink),
         };
         LinkView {
+            fault: fault.map(|fault| fault.kind.clone()),
+            fault_status: fault.and_then(|fault| fault.status),
             last_error: fault.map(|fault| fault.cause.clone()),
             error_age: fault.map(|fault| now.since(fault.since)),
             usage: uplink.show_usage(),

@@ -57,6 +57,8 @@ fn rejected_updates_are_reported_once_with_cause_and_shown() {
     bench.agent.view(bench.now, &mut view);
     assert_eq!((view.bindings.len(), view.bindings[0].state.as_str()), (1, "refused"));
     assert!(view.bindings[0].last_error.as_ref().is_some_and(|error| error.contains("146")));
+    let kind = view.bindings[0].fault.as_ref().map(|kind| kind.as_str());
+    assert_eq!((kind, view.bindings[0].fault_status), (Some("refused"), Some(146)));
 
     let lines = faults(&bench.send(&Update::new(50, "2001:db8:1::2")));
     assert!(lines.len() == 1 && lines[0].contains("works again"), "{lines:?}");

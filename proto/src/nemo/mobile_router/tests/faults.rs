@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::contract::report::{HostReport, NemoReport, Report};
+use crate::contract::view::FaultKind;
 use roam6_wire::icmp6::Echo;
 
 const HOME_AGENT: &str = "2001:db8::1";
@@ -120,6 +121,7 @@ fn unanswered_updates_and_recovery_are_reported_once() {
     assert!(view.bindings[0].last_error.as_ref().is_some_and(|error| error.contains("protocol 135")));
     assert!(view.bindings[0].error_age.is_some_and(|since| since > Duration::from_secs(90)));
     assert_eq!(view.links[0].last_error, view.bindings[0].last_error);
+    assert_eq!(view.bindings[0].fault, Some(FaultKind::UnansweredPinged));
 
     let outputs = bench.run(200_000, GOOD);
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
@@ -133,6 +135,7 @@ fn unanswered_updates_and_probes_mean_unreachable() {
     let outputs = bench.run(20_000, PathProperties { echo: false, status: None, ..GOOD });
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
     assert!(fault.contains("unreachable"), "{fault}");
+    assert_eq!(bench.seen().bindings[0].fault, Some(FaultKind::Unreachable));
 }
 
 #[test]
@@ -146,6 +149,7 @@ fn icmp_error_about_updates_is_reported() {
     let outputs = bench.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }));
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
     assert!(fault.contains("2001:db8:99::1 says: administratively prohibited"), "{fault}");
+    assert_eq!(bench.seen().bindings[0].fault, Some(FaultKind::Prohibited));
 }
 
 #[test]
@@ -167,6 +171,7 @@ fn acknowledgement_with_wrong_key_is_reported() {
     let outputs = bench.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }));
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
     assert!(fault.contains("146 (authentication failed)") && fault.contains("key_file"), "{fault}");
+    assert_eq!(bench.seen().bindings[0].fault, Some(FaultKind::NotVerified));
 }
 
 #[test]
@@ -176,6 +181,7 @@ fn filtered_tunnel_is_distinguished_from_dead_path() {
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
     assert!(fault.contains("protocol 41"), "{fault}");
     assert!(bench.seen().links[0].last_error.as_ref().is_some_and(|error| error.contains("protocol 41")));
+    assert_eq!(bench.seen().links[0].fault, Some(FaultKind::TunnelSilent));
     let outputs = bench.run(60_000, GOOD);
     assert!(faults(&outputs).iter().any(|fault| fault.contains("works again")), "{:?}", faults(&outputs));
 
@@ -197,6 +203,7 @@ fn rejected_prefixes_are_not_shown_as_registered() {
     assert_eq!(binding.state.as_str(), "bound", "in implicit mode");
     assert_eq!((binding.prefixes.len(), &binding.refused_prefixes[..]), (0, &[net("2001:db8:f00::/56")][..]));
     assert!(binding.last_error.as_ref().is_some_and(|error| error.contains("142")));
+    assert_eq!((binding.fault.clone(), binding.fault_status), (Some(FaultKind::Refused), Some(142)));
 }
 
 #[test]
