@@ -70,6 +70,18 @@ fn rejected_updates_are_reported_once_with_cause_and_shown() {
 }
 
 #[test]
+fn fault_of_a_deregistered_mobile_router_is_shown() {
+    let mut bench = TestBed::new(config());
+    bench.send(&Update::new(1, "2001:db8:1::2"));
+    bench.send(&Update::new(2, "2001:db8:1::2").lifetime(0));
+    let wrong = crate::contract::config::nemo::SharedKey { spi: 256, secret: vec![9; 16] };
+    bench.send(&Update { key: Some(wrong), ..Update::new(3, "2001:db8:1::2") });
+    let mut view = crate::contract::view::View::default();
+    bench.agent.view(bench.now, &mut view);
+    assert_eq!((view.bindings.len(), view.bindings[0].state.as_str()), (1, "refused"));
+}
+
+#[test]
 fn administrative_policy_has_its_statuses() {
     let update = Update::unauthenticated(1, "2001:db8:1::2");
     assert_eq!(answer(config(), &update), 0);
