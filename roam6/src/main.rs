@@ -4,6 +4,7 @@ mod cli;
 mod config;
 mod control;
 mod daemon;
+mod doctor;
 mod exit;
 mod files;
 mod host_check;
@@ -50,6 +51,7 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Show { what, json, socket } => show::show(what, json, &socket.path()),
         Command::Watch { json, socket } => show::watch(json, &socket.path()),
+        Command::Doctor(arguments) => cli::doctor::run(arguments),
         Command::Metrics { socket } => show::metrics(&socket.path()),
         Command::Unbind { home_address, socket } => bindings::unbind(home_address, &socket.path()),
         Command::Mptcp(MptcpCommand::Run { command }) => Ok(roam6_mptcp_run::run(&command)),

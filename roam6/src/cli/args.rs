@@ -1,6 +1,7 @@
 //! The command line: its commands and options, each with help and an example.
 
 use super::denm::args::DenmCommand;
+use super::doctor::DoctorArgs;
 use super::geo::args::GeoCommand;
 #[cfg(feature = "setup")]
 use super::invite::args::{InvitationsArgs, InviteArgs, RevokeArgs};
@@ -55,6 +56,17 @@ Example: roam6 run --config /etc/roam6/roam6.toml")]
         #[arg(long)]
         json: bool,
     },
+    /// Find out what is wrong: follow the path of a packet, and name the first fault and its cure
+    #[command(after_help = "\
+At a mobile router and at a home agent, as root: it sends a few packets to find out what silence leaves open, and takes up to
+twelve seconds. Nothing is changed. Exit status: 0 no fault; 1 a fault; 2 invalid command line. docs/troubleshooting.md
+explains the checks by their names.
+
+Examples:
+  roam6 doctor
+  roam6 doctor --target 2001:db8:f::80
+  roam6 doctor --json --quick | jq -r .first")]
+    Doctor(DoctorArgs),
     /// Show one part of the running daemon's state
     #[command(after_help = "\
 Examples:

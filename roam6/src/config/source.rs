@@ -166,6 +166,16 @@ impl Problem {
             None => self.path.display().to_string(),
         }
     }
+
+    /// Where and what, in one line.
+    pub(crate) fn without_hint(&self) -> String {
+        format!("{}: {}", self.path_and_position(), self.what)
+    }
+
+    /// The remedy.
+    pub(crate) fn hint(&self) -> &str {
+        &self.hint
+    }
 }
 
 impl fmt::Display for Problem {

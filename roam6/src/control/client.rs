@@ -8,6 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Most bindings whose rows are part of an overview.
+const MAX_BINDINGS: u64 = 20_000;
+
 /// Sends a request that the daemon executes without returning data.
 ///
 /// # Errors
@@ -25,6 +28,22 @@ pub(crate) fn execute(request: &Request, socket: &Path) -> Result<ExitCode, Fail
 /// See [`Failure`].
 pub(crate) fn view(part: Part, socket: &Path) -> Result<NodeState, Failure> {
     match send_request(&Request::Part(part), socket)? {
+        Response::State(state) => Ok(*state),
+        response => Err(Failure::unexpected_response(response)),
+    }
+}
+
+/// Fetches the whole state, but no rows of a home agent with many bindings.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn overview(socket: &Path) -> Result<NodeState, Failure> {
+    let counters = view(Part::Counters, socket)?;
+    let bindings = counters.view.counters.gauges.get(&"home_agent_bindings".to_owned());
+    if bindings.is_some_and(|bindings| *bindings > MAX_BINDINGS) {
+        return Ok(counters);
+    }
+    match send_request(&Request::View, socket)? {
         Response::State(state) => Ok(*state),
         response => Err(Failure::unexpected_response(response)),
     }
