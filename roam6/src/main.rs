@@ -50,6 +50,7 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
             Ok(output::print(&render::summary::render(&config, json)))
         }
         Command::Show { what, json, socket } => show::show(what, json, &socket.path()),
+        Command::Status(arguments) => cli::status::run(&arguments),
         Command::Watch { json, socket } => show::watch(json, &socket.path()),
         Command::Doctor(arguments) => cli::doctor::run(arguments),
         Command::Metrics { socket } => show::metrics(&socket.path()),

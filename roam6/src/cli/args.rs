@@ -9,6 +9,7 @@ use super::join::args::JoinArgs;
 #[cfg(feature = "setup")]
 use super::setup::args::SetupArgs;
 use super::socket::SocketArgs;
+use super::status::StatusArgs;
 use crate::control::part::Part;
 use crate::identity::key::KeyKind;
 use crate::invitation::{MAX_NAME, is_name};
@@ -81,6 +82,15 @@ Examples:
         #[command(flatten)]
         socket: SocketArgs,
     },
+    /// Show on one screen whether the running daemon works: uplinks, round trips, traffic, faults
+    #[command(after_help = "\
+Exit status: 0 it works; 1 it does not, or a fault is known; 3 no running daemon.
+
+Examples:
+  roam6 status
+  roam6 status --watch
+  roam6 status --json | jq .works")]
+    Status(StatusArgs),
     /// Print the running daemon's state, then each event as it happens, one per line
     #[command(after_help = "\
 Examples:

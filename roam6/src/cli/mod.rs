@@ -22,4 +22,5 @@ mod reference;
 pub(crate) mod setup;
 pub(crate) mod show;
 pub(crate) mod socket;
+pub(crate) mod status;
 pub(crate) mod table_file;

@@ -5,6 +5,7 @@ pub(crate) mod event;
 pub(crate) mod ldm;
 pub(crate) mod metrics;
 pub(crate) mod services;
+pub(crate) mod status;
 pub(crate) mod subflows;
 pub(crate) mod summary;
 pub(crate) mod table;
