@@ -79,7 +79,7 @@ impl HomeAgent {
     fn show_rejected(&self, now: Time) -> impl Iterator<Item = BindingView> {
         // What is known of one that has de-registered is kept.
         let is_unbound = |home: &HomeAddress| self.bindings.get(home).is_none_or(|binding| binding.current.is_none());
-        let unbound = self.faults.iter().filter(move |(home, _)| is_unbound(*home));
+        let unbound = self.faults.iter().filter(move |(home, _)| is_unbound(home));
         unbound.map(move |(home, _)| self.show_unbound(now, *home))
     }
 
