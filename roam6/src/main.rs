@@ -4,6 +4,7 @@ mod cli;
 mod config;
 mod control;
 mod daemon;
+#[cfg(feature = "doctor")]
 mod doctor;
 mod exit;
 mod files;
@@ -52,6 +53,7 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         Command::Show { what, json, socket } => show::show(what, json, &socket.path()),
         Command::Status(arguments) => cli::status::run(&arguments),
         Command::Watch { json, socket } => show::watch(json, &socket.path()),
+        #[cfg(feature = "doctor")]
         Command::Doctor(arguments) => cli::doctor::run(arguments),
         Command::Metrics { socket } => show::metrics(&socket.path()),
         Command::Unbind { home_address, socket } => bindings::unbind(home_address, &socket.path()),

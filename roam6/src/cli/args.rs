@@ -1,6 +1,7 @@
 //! The command line: its commands and options, each with help and an example.
 
 use super::denm::args::DenmCommand;
+#[cfg(feature = "doctor")]
 use super::doctor::DoctorArgs;
 use super::geo::args::GeoCommand;
 #[cfg(feature = "setup")]
@@ -57,6 +58,7 @@ Example: roam6 run --config /etc/roam6/roam6.toml")]
         #[arg(long)]
         json: bool,
     },
+    #[cfg(feature = "doctor")]
     /// Find out what is wrong: follow the path of a packet, and name the first fault and its cure
     #[command(after_help = "\
 At a mobile router and at a home agent, as root: it sends a few packets to find out what silence leaves open, and takes up to

@@ -3,6 +3,7 @@
 pub(crate) mod args;
 pub(crate) mod bindings;
 pub(crate) mod denm;
+#[cfg(feature = "doctor")]
 pub(crate) mod doctor;
 pub(crate) mod enroll;
 pub(crate) mod geo;

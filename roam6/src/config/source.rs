@@ -168,11 +168,13 @@ impl Problem {
     }
 
     /// Where and what, in one line.
+    #[cfg(feature = "doctor")]
     pub(crate) fn without_hint(&self) -> String {
         format!("{}: {}", self.path_and_position(), self.what)
     }
 
     /// The remedy.
+    #[cfg(feature = "doctor")]
     pub(crate) fn hint(&self) -> &str {
         &self.hint
     }

@@ -10,6 +10,12 @@ use roam6_proto::contract::view::{
 use serde_json::{Value, json};
 use std::fmt::Write;
 
+/// What to do if it does not work.
+const ADVICE: &str = if cfg!(feature = "doctor") {
+    "something is wrong: run roam6 doctor\n"
+} else {
+    "something is wrong: see roam6 show links, roam6 show bindings, and the log\n"
+};
 /// The form of the JSON; it changes only if a key changes its meaning.
 const SCHEMA: u32 = 1;
 /// Most faults of mobile routers that a home agent lists.
@@ -74,7 +80,7 @@ pub(crate) fn to_text(state: &NodeState) -> String {
         let why = row.last_error.as_deref().unwrap_or_default();
         let _ = writeln!(text, "  {}: {}{age}", row.home_address, clean(why));
     }
-    text.push_str(if works(state) { "no fault\n" } else { "something is wrong: run roam6 doctor\n" });
+    text.push_str(if works(state) { "no fault\n" } else { ADVICE });
     text
 }
 
