@@ -17,6 +17,8 @@ mod render;
 mod service;
 #[cfg(feature = "setup")]
 mod setup;
+#[cfg(feature = "web")]
+mod web;
 
 use clap::Parser;
 use cli::args::{Command, CommandLine, MptcpCommand, RunArgs};
@@ -56,6 +58,8 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         #[cfg(feature = "doctor")]
         Command::Doctor(arguments) => cli::doctor::run(arguments),
         Command::Metrics { socket } => show::metrics(&socket.path()),
+        #[cfg(feature = "web")]
+        Command::Web { listen, socket } => web::serve(listen, &socket.path()),
         Command::Unbind { home_address, socket } => bindings::unbind(home_address, &socket.path()),
         Command::Mptcp(MptcpCommand::Run { command }) => Ok(roam6_mptcp_run::run(&command)),
         Command::Mptcp(MptcpCommand::Become { supervisor_socket: socket, command }) => {

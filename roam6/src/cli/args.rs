@@ -111,6 +111,20 @@ Examples:
         #[command(flatten)]
         socket: SocketArgs,
     },
+    /// Serve a status page for browsers on this machine
+    #[cfg(feature = "web")]
+    #[command(after_help = "\
+The page shows uplinks, paths, throughput and round trips of the last hour, and events. It has no password and listens on
+the loopback only; from another machine: ssh -L 9107:127.0.0.1:9107 HOST, then open http://127.0.0.1:9107/
+
+Example: roam6 web")]
+    Web {
+        /// Address and port of the loopback
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = crate::web::LISTEN)]
+        listen: std::net::SocketAddr,
+        #[command(flatten)]
+        socket: SocketArgs,
+    },
     /// Remove the binding of a home address (home agent)
     #[command(after_help = "Example: roam6 unbind 2001:db8:1::100")]
     Unbind {

@@ -1,0 +1,243 @@
+//! What the page consists of, and the data that it asks for.
+
+use super::Site;
+use crate::control::client::send_request;
+use crate::control::part::Part;
+use crate::control::{NodeState, Request, Response};
+use crate::exit::Failure;
+use clap::ValueEnum;
+use core::time::Duration;
+use roam6_proto::contract::view::{BindingRole, BindingView, TunnelView};
+use serde::Serialize;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+/// Most rows in one answer.
+const MAX_ROWS: usize = 50;
+/// Most bindings of a home agent that are searched: it may have a million.
+const MAX_SEARCHED: usize = 5000;
+/// How long the number of bindings is used.
+const COUNT_AGE: Duration = Duration::from_secs(60);
+const UNEXPECTED: &str = "unexpected response from the daemon; does it have a different version?";
+
+/// The files of the page.
+const FILES: [(&str, &str, &str); 5] = [
+    ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
+    ("/style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
+    ("/app.js", "text/javascript; charset=utf-8", include_str!("page/app.js")),
+    ("/chart.js", "text/javascript; charset=utf-8", include_str!("page/chart.js")),
+    ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
+];
+
+/// An answer to a request.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) media_type: &'static str,
+    pub(super) body: Vec<u8>,
+}
+
+/// The answer to a search.
+#[derive(Serialize)]
+struct Bindings {
+    /// Number of all bindings.
+    total: usize,
+    /// Number of those that match; `None` if they were not searched.
+    found: Option<usize>,
+    bindings: Vec<BindingView>,
+    tunnels: Vec<TunnelView>,
+}
+
+impl Reply {
+    fn new(media_type: &'static str, body: impl Into<Vec<u8>>) -> Reply {
+        Reply { status: 200, media_type, body: body.into() }
+    }
+
+    fn json(value: &impl Serialize) -> Reply {
+        Reply::new("application/json", serde_json::to_vec(value).unwrap_or_default())
+    }
+
+    /// An error, in one line of text.
+    pub(super) fn error(status: u16, why: &str) -> Reply {
+        Reply { status, media_type: "text/plain; charset=utf-8", body: format!("{why}\n").into_bytes() }
+    }
+
+    /// The reason phrase (RFC 9110 §15).
+    pub(super) fn reason(&self) -> &'static str {
+        match self.status {
+            200 => "OK",
+            400 => "Bad Request",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            421 => "Misdirected Request",
+            431 => "Request Header Fields Too Large",
+            503 => "Service Unavailable",
+            _ => "Error",
+        }
+    }
+}
+
+/// Answers a request for `target`: a path, and a query.
+pub(super) fn answer(target: &str, site: &Site) -> Reply {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if let Some((_, media_type, text)) = FILES.iter().find(|(name, ..)| *name == path) {
+        return Reply::new(media_type, *text);
+    }
+    let parameter = |name: &str| query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name);
+    if let Some(part) = path.strip_prefix("/api/show/") {
+        return show(site, part);
+    }
+    match path {
+        "/api/bindings" => match bindings(site, &decode(parameter("find").map_or("", |(_, value)| value))) {
+            Ok(found) => Reply::json(&found),
+            Err(why) => Reply::error(503, &why),
+        },
+        "/api/history" => Reply::json(&*site.history.lock().unwrap_or_else(PoisonError::into_inner)),
+        "/api/events" => {
+            let after = parameter("after").and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+            Reply::new("application/json", site.events.lock().unwrap_or_else(PoisonError::into_inner).since(after))
+        }
+        _ => Reply::error(404, "there is no such page"),
+    }
+}
+
+/// The percent-decoded text of a query (RFC 3986 §2.1); what is no valid text has replacement characters.
+fn decode(value: &str) -> String {
+    let (mut octets, mut rest) = (Vec::new(), value.bytes());
+    while let Some(octet) = rest.next() {
+        let digit = |octet: Option<u8>| octet.and_then(|octet| char::from(octet).to_digit(16));
+        match octet {
+            b'%' => match (digit(rest.next()), digit(rest.next())) {
+                (Some(high), Some(low)) => octets.extend(u8::try_from(high * 16 + low)),
+                _ => octets.push(b'%'),
+            },
+            b'+' => octets.push(b' '),
+            octet => octets.push(octet),
+        }
+    }
+    String::from_utf8_lossy(&octets).into_owned()
+}
+
+/// One part of the daemon's state, as `roam6 show` has it.
+fn show(site: &Site, name: &str) -> Reply {
+    let is_named = |part: &&Part| part.to_possible_value().is_some_and(|value| value.matches(name, false));
+    match Part::value_variants().iter().find(is_named) {
+        None => Reply::error(404, "there is no such part of the state"),
+        Some(part) if part.is_paged() => Reply::error(400, "ask for /api/bindings"),
+        Some(part) => match part_of(site, *part) {
+            Ok(state) => Reply::json(&state),
+            Err(why) => Reply::error(503, &why),
+        },
+    }
+}
+
+/// The bindings whose addresses or prefixes contain `find`, those with faults first, and their tunnels. A home agent with
+/// very many bindings is not asked for them.
+fn bindings(site: &Site, find: &str) -> Result<Bindings, String> {
+    let total = site.binding_count()?;
+    if total > MAX_SEARCHED {
+        return Ok(Bindings { total, found: None, bindings: Vec::new(), tunnels: Vec::new() });
+    }
+    let find = find.trim().to_lowercase();
+    let mut bindings = part_of(site, Part::Bindings)?.view.bindings;
+    bindings.retain(|binding| matches(binding, &find));
+    bindings.sort_by_key(|binding| binding.last_error.is_none());
+    let found = Some(bindings.len());
+    bindings.truncate(MAX_ROWS);
+    let mut tunnels = part_of(site, Part::Tunnels)?.view.tunnels;
+    let is_of = |tunnel: &TunnelView| {
+        let home = |binding: &BindingView| tunnel.far.iter().any(|prefix| prefix.contains(binding.home_address.0));
+        bindings.iter().any(|binding| home(binding) || binding.role == BindingRole::MobileRouter)
+    };
+    tunnels.retain(is_of);
+    tunnels.truncate(MAX_ROWS);
+    Ok(Bindings { total, found, bindings, tunnels })
+}
+
+fn matches(binding: &BindingView, find: &str) -> bool {
+    let addresses = [Some(binding.home_address.0), binding.care_of, Some(binding.home_agent)];
+    let mut texts = addresses.into_iter().flatten().map(|address| address.to_string());
+    texts.any(|text| text.contains(find)) || binding.prefixes.iter().any(|prefix| prefix.to_string().contains(find))
+}
+
+/// One part of the daemon's state.
+///
+/// # Errors
+/// Why there is none, in one line.
+pub(super) fn part_of(site: &Site, part: Part) -> Result<NodeState, String> {
+    match request(site, &Request::Part(part))? {
+        Response::State(state) => Ok(*state),
+        _ => Err(UNEXPECTED.to_owned()),
+    }
+}
+
+/// Sends the daemon a request.
+fn request(site: &Site, request: &Request) -> Result<Response, String> {
+    match send_request(request, &site.socket) {
+        Ok(Response::Error(why)) | Err(Failure::Other(why) | Failure::NoDaemon(why) | Failure::Usage(why)) => Err(why),
+        Ok(response) => Ok(response),
+        Err(Failure::Config(_)) => Err(UNEXPECTED.to_owned()),
+    }
+}
+
+impl Site {
+    /// Number of bindings, at most a minute old: a home agent counts up to a million for it.
+    fn binding_count(&self) -> Result<usize, String> {
+        let mut counted = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, count)) = counted.filter(|(at, _)| at.elapsed() < COUNT_AGE) {
+            return Ok(count);
+        }
+        let Response::Metrics(page) = request(self, &Request::Metrics)? else { return Err(UNEXPECTED.to_owned()) };
+        let count = count_bindings(&page);
+        *counted = Some((Instant::now(), count));
+        Ok(count)
+    }
+}
+
+/// The sum of the metric `roam6_bindings`.
+fn count_bindings(page: &str) -> usize {
+    let rows = page.lines().filter(|line| line.starts_with("roam6_bindings{"));
+    rows.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bindings_are_counted_by_the_metrics() {
+        let page = "# TYPE roam6_bindings gauge\nroam6_bindings{role=\"home_agent\",state=\"bound\"} 2\n\
+                    roam6_bindings{role=\"mobile_router\",state=\"bound\"} 1\nroam6_links 7\n";
+        assert_eq!(count_bindings(page), 3);
+    }
+
+    #[test]
+    fn queries_are_percent_decoded() {
+        assert_eq!(decode("2001%3Adb8%3a%3A1"), "2001:db8::1");
+        assert_eq!(decode("a+b%2"), "a b%");
+        assert_eq!(decode("%ff%zz"), "\u{fffd}%");
+    }
+
+    /// What came from the network is put into the page as text only.
+    #[test]
+    fn page_has_no_way_to_run_text() {
+        for (name, _, text) in FILES {
+            for way in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+                "new Function",
+                "javascript:",
+            ] {
+                assert!(!text.contains(way), "{name} has {way}");
+            }
+            assert!(
+                !text.contains("http://") || name == "/icon.svg" || name == "/chart.js" || name == "/app.js",
+                "{name}"
+            );
+        }
+        let total: usize = FILES.iter().map(|(.., text)| text.len()).sum();
+        assert!(total <= 60 * 1024, "{total} octets");
+    }
+}
