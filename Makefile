@@ -4,7 +4,8 @@ CARGO ?= cargo
 # Package groups of scripts/install-deps; each goal narrows them down.
 DEPS = build lab browser fuzz vm manual package cross boards
 
-.PHONY: help build demo demo-geonet demo-mptcp demo-shim6 test test-vm throughput-vm test-codecs test-lowend test-deb lint fuzz report manual deb dist clean deps
+.PHONY: help build demo demo-geonet demo-mptcp demo-shim6 test test-vm throughput-vm test-codecs test-lowend test-deb release \
+  verify-release lint fuzz report manual deb dist clean deps
 
 help: ## this list of goals
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -61,7 +62,7 @@ manual: deps ## manual pages and shell completions into target/manual/
 	@scripts/make-manual
 
 deb: DEPS = build package
-deb: deps ## Debian package into target/
+deb: deps ## Debian package into target/packages/
 	$(CARGO) build --release -p roam6
 	@scripts/make-deb
 
@@ -72,6 +73,14 @@ test-deb: deb ## installs and purges the package in a clean Debian, and runs the
 dist: DEPS = build cross
 dist: deps ## static binaries for routers (x86_64, aarch64, armv7, mipsel) into target/dist/; fails if one is too large
 	@scripts/make-dist
+
+release: DEPS = build package cross release
+release: deps ## packages, archives, image, bills of materials, checksums: target/packages/ (ROAM6_RELEASE_KEY=NAME signs)
+	@scripts/release/all
+
+verify-release: DEPS = release
+verify-release: deps ## verifies target/packages/; REBUILD=1 builds the same commit in another folder, and compares
+	@scripts/release/verify $(if $(REBUILD),--rebuild)
 
 lint: ## formatting, clippy without a warning, the import rules of proto, and whether the fuzz targets compile
 	$(CARGO) fmt --all --check

@@ -8,7 +8,6 @@ pub mod machines;
 pub mod nat;
 pub mod terminal;
 pub mod visited_network;
-pub mod webdriver;
 pub mod wireguard;
 
 use std::fs::{self, File};

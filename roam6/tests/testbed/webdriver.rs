@@ -1,9 +1,9 @@
 //! A browser in a namespace, steered by WebDriver (W3C Recommendation): chromedriver of Debian's chromium-driver.
 
-use super::{Namespace, Running, wait_for};
+use super::testbed::{Namespace, Running, wait_for};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -61,10 +61,8 @@ impl<'a> Browser<'a> {
         );
         let mut stream = self.namespace.enter(|| TcpStream::connect((Ipv4Addr::LOCALHOST, PORT)).unwrap());
         stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        let mut answer: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"));
+        let body = read_body(BufReader::new(stream));
+        let mut answer: Value = serde_json::from_str(&body).expect(&body);
         assert!(answer["value"]["error"].is_null(), "{path}: {answer}");
         answer["value"].take()
     }
@@ -129,6 +127,26 @@ impl Drop for Browser<'_> {
             self.request("DELETE", "", &json!({}));
         }
     }
+}
+
+/// The body of an answer, after which the driver keeps the connection open.
+fn read_body(mut stream: BufReader<TcpStream>) -> String {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        match line.trim().split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.trim().parse().unwrap()
+            }
+            Some(_) => {}
+            None if line.trim().is_empty() => break,
+            None => {}
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    String::from_utf8(body).unwrap()
 }
 
 /// RFC 4648 §4.

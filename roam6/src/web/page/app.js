@@ -162,7 +162,7 @@ const MOVES = {
 function drawEvents() {
   if (seen.paused) return;
   const filter = byId("filter").value.toLowerCase();
-  const shown = seen.events.filter((event) => `${event.event} ${details(event)}`.toLowerCase().includes(filter)).slice(-MAX_EVENTS).reverse();
+  const shown = seen.events.filter((event) => `${event.event.replaceAll("_", " ")} ${details(event)}`.toLowerCase().includes(filter)).slice(-MAX_EVENTS).reverse();
   fill("events", shown.map((event) => html("tr", {}, cell(clock(event.unix_micros / 1e6)), cell(event.event.replaceAll("_", " ")), cell(details(event), "wrap"))));
   const moves = seen.events.map((event) => [event, MOVES[event.event]?.(event)]).filter(([, words]) => words).slice(-30).reverse();
   fill("moves", moves.length ? moves.map(([event, words]) => html("li", {}, html("time", {}, clock(event.unix_micros / 1e6)), words)) : [html("li", {}, "none since the page's server started")]);
