@@ -133,12 +133,13 @@ fn show(site: &Site, name: &str) -> Reply {
 /// The bindings whose addresses or prefixes contain `find`, those with faults first, and their tunnels. A home agent with
 /// very many bindings is not asked for them.
 fn bindings(site: &Site, find: &str) -> Result<Bindings, String> {
-    let total = site.binding_count()?;
-    if total > MAX_SEARCHED {
-        return Ok(Bindings { total, found: None, bindings: Vec::new(), tunnels: Vec::new() });
+    let counted = site.binding_count()?;
+    if counted > MAX_SEARCHED {
+        return Ok(Bindings { total: counted, found: None, bindings: Vec::new(), tunnels: Vec::new() });
     }
     let find = find.trim().to_lowercase();
     let mut bindings = part_of(site, Part::Bindings)?.view.bindings;
+    let total = bindings.len();
     bindings.retain(|binding| matches(binding, &find));
     bindings.sort_by_key(|binding| binding.last_error.is_none());
     let found = Some(bindings.len());

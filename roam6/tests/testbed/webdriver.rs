@@ -22,19 +22,19 @@ const ARGUMENTS: [&str; 8] = [
 ];
 
 /// A browser with one window.
-pub struct Browser<'a> {
+pub(crate) struct Browser<'a> {
     namespace: &'a Namespace,
     session: String,
     _driver: Running,
 }
 
 /// Why there is no browser, if there is none.
-pub fn missing() -> Option<&'static str> {
+pub(crate) fn missing() -> Option<&'static str> {
     ["chromium", "chromedriver"].into_iter().find(|tool| Command::new(tool).arg("--version").output().is_err())
 }
 
 impl<'a> Browser<'a> {
-    pub fn start(namespace: &'a Namespace, folder: &Path, width: u32, height: u32) -> Browser<'a> {
+    pub(crate) fn start(namespace: &'a Namespace, folder: &Path, width: u32, height: u32) -> Browser<'a> {
         let port = format!("--port={PORT}");
         let mut driver = namespace.command(&["chromedriver", &port]);
         let driver = Running(driver.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
@@ -67,35 +67,35 @@ impl<'a> Browser<'a> {
         answer["value"].take()
     }
 
-    pub fn open(&self, address: &str) {
+    pub(crate) fn open(&self, address: &str) {
         self.request("POST", "/url", &json!({ "url": address }));
     }
 
     /// Runs a function body in the page, and returns what it returns.
-    pub fn run(&self, script: &str) -> Value {
+    pub(crate) fn run(&self, script: &str) -> Value {
         self.request("POST", "/execute/sync", &json!({ "script": script, "args": [] }))
     }
 
     /// Text of the first element that the selector finds; empty without one.
-    pub fn text(&self, selector: &str) -> String {
+    pub(crate) fn text(&self, selector: &str) -> String {
         let script = format!("return document.querySelector({})?.textContent ?? ''", json!(selector));
         self.run(&script).as_str().unwrap_or_default().to_owned()
     }
 
     /// Clicks in the middle of that element, as a person does.
-    pub fn click(&self, selector: &str) {
+    pub(crate) fn click(&self, selector: &str) {
         let found = self.request("POST", "/element", &json!({ "using": "css selector", "value": selector }));
         let element =
             found.as_object().and_then(|found| found.values().next()).and_then(Value::as_str).unwrap().to_owned();
         self.request("POST", &format!("/element/{element}/click"), &json!({}));
     }
 
-    pub fn resize(&self, width: u32, height: u32) {
+    pub(crate) fn resize(&self, width: u32, height: u32) {
         self.request("POST", "/window/rect", &json!({ "width": width, "height": height }));
     }
 
     /// The dark or the light scheme of colours.
-    pub fn set_dark(&self, dark: bool) {
+    pub(crate) fn set_dark(&self, dark: bool) {
         let scheme = if dark { "dark" } else { "light" };
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         let command = json!({ "cmd": "Emulation.setEmulatedMedia", "params": features });
@@ -103,14 +103,14 @@ impl<'a> Browser<'a> {
     }
 
     /// What the page has written to the console: errors, and refusals of its security policy.
-    pub fn console(&self) -> Vec<String> {
+    pub(crate) fn console(&self) -> Vec<String> {
         let lines = self.request("POST", "/se/log", &json!({ "type": "browser" }));
         let lines = lines.as_array().cloned().unwrap_or_default();
         lines.iter().map(|line| line["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
     /// Writes a picture of the window, if `ROAM6_BLESS` is set, for the documents.
-    pub fn bless_picture(&self, name: &str) {
+    pub(crate) fn bless_picture(&self, name: &str) {
         if std::env::var_os("ROAM6_BLESS").is_none() {
             return;
         }

@@ -111,7 +111,7 @@ function drawHeader(state, links, tunnels, answer) {
   byId("name").textContent = state.name;
   document.title = `${state.name} - roam6`;
   const own = answer.bindings.filter((binding) => binding.role === "mobile_router");
-  const served = answer.total - own.length;
+  const served = answer.bindings.some((binding) => binding.role === "home_agent") || answer.found === null ? answer.total - own.length : 0;
   const uplinks = links.filter((link) => link.role === "uplink");
   const usable = uplinks.filter((link) => standing(link, tunnels)[0] !== "bad").length;
   const bound = own.some((binding) => ["bound", "refreshing", "home"].includes(binding.state));
