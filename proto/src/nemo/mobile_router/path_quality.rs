@@ -257,7 +257,7 @@ impl PathQuality {
         }
         if silent || self.degradation_by(now, limits, GOOD_TENTHS).is_some() {
             self.good_since = None;
-            return None;
+            return self.replace_silence(now, limits, silent);
         }
         let since = *self.good_since.get_or_insert(now);
         if now.since(since) < self.hold_time() {
@@ -266,6 +266,14 @@ impl PathQuality {
         self.degraded = None;
         (self.judged_from, self.good_since) = (now, None);
         Some(QualityChange::Restored)
+    }
+
+    /// A path that was silent answers again, and is bad: from now on that is the reason why it is the last choice.
+    fn replace_silence(&mut self, now: Time, limits: QualityLimits, silent: bool) -> Option<QualityChange> {
+        let was_silent = self.degraded == Some(Degradation::Silence) && !silent;
+        let found = self.degradation_by(now, limits, 10).filter(|_| was_silent)?;
+        self.degraded = Some(found);
+        Some(QualityChange::Degraded(found))
     }
 
     /// How long the path has to be good before it is used again.

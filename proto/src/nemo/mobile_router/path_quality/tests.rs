@@ -84,6 +84,18 @@ fn loss_beyond_the_limit_degrades_and_less_does_not() {
 }
 
 #[test]
+fn path_that_answers_again_with_loss_is_degraded_by_loss() {
+    let mut path = Path::new();
+    path.quality.receive_silence(path.now, LIMITS);
+    path.run(30, 50, 50);
+    let [(at, QualityChange::Degraded(Degradation::Loss { .. }))] = path.changes[..] else {
+        panic!("{:?}", path.changes)
+    };
+    assert!(at <= 6000, "after {at} ms");
+    assert!(matches!(path.quality.degradation(), Some(Degradation::Loss { .. })));
+}
+
+#[test]
 fn long_round_trip_degrades_within_two_seconds() {
     for millis in [360, 850, 2000] {
         let mut path = Path::new();
