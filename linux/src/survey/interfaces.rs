@@ -6,6 +6,7 @@ use crate::netlink::link::{self, Link};
 use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::Netlink;
 use nix::libc;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_wire::LinkAddress;
 
 /// `ARPHRD_RAWIP` of linux/if_arp.h: modems whose packets have no link layer.
@@ -96,6 +97,20 @@ pub fn interfaces() -> Result<Vec<Interface>, Error> {
     let mut found: Vec<Interface> = dump.into_iter().filter_map(read).collect();
     found.sort_by_key(|interface| interface.index);
     Ok(found)
+}
+
+/// Octets received and sent by each interface since it was created, by its name.
+///
+/// # Errors
+/// The kernel's, if it refuses the dump.
+pub fn interface_octets() -> Result<VecMap<String, (u64, u64)>, Error> {
+    let read = |message| match message {
+        RtnlMessage::NewLink(Link { name, traffic: (received, sent), .. }) => {
+            Some((name, (received.octets, sent.octets)))
+        }
+        _ => None,
+    };
+    Ok(Netlink::open()?.dump(link::dump())?.into_iter().filter_map(read).collect())
 }
 
 fn describe(link: &Link, wifi: Option<WifiMode>) -> Interface {

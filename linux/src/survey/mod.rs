@@ -14,6 +14,6 @@ pub use firewalls::{BaseChain, ChainHook, base_chains};
 pub use host::{
     ClockState, KernelFeatures, Manager, clock_state, free_space, is_udp_port_open, kernel_features, managers, sysctl,
 };
-pub use interfaces::{Interface, InterfaceKind, WifiMode, interfaces};
+pub use interfaces::{Interface, InterfaceKind, WifiMode, interface_octets, interfaces};
 pub use radio::{is_radio_blocked, nl80211_modes};
 pub use tables::{Address, Neighbour, Route, RouteKind, RouteOrigin, addresses, neighbours, route_to, routes};

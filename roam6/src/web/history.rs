@@ -3,6 +3,7 @@
 use super::{Site, routes};
 use crate::control::part::Part;
 use core::time::Duration;
+use roam6_linux::survey::interface_octets;
 use roam6_proto::base::vec_map::VecMap;
 use serde::{Serialize, Serializer};
 use std::collections::VecDeque;
@@ -69,7 +70,7 @@ pub(super) fn sample(site: &Site) {
 
 fn take(site: &Site) -> Option<Sample> {
     let state = routes::part_of(site, Part::Links).ok()?;
-    let counters = interface_counters(&std::fs::read_to_string("/proc/net/dev").unwrap_or_default());
+    let counters = interface_octets().ok()?;
     let links = state.view.links.iter().take(MAX_LINKS).filter_map(|link| {
         let (rx, tx) = *counters.get(&link.name)?;
         let rtt = link.quality.map(|quality| u64::try_from(quality.rtt.as_micros()).unwrap_or(u64::MAX));
@@ -78,28 +79,9 @@ fn take(site: &Site) -> Option<Sample> {
     Some(Sample { unix: state.unix_micros / 1_000_000, links: links.collect() })
 }
 
-/// Octets received and sent by each interface, from /proc/net/dev (proc(5)).
-fn interface_counters(text: &str) -> VecMap<String, (u64, u64)> {
-    let row = |line: &str| {
-        let (name, numbers) = line.split_once(':')?;
-        let numbers: Vec<u64> = numbers.split_whitespace().map_while(|number| number.parse().ok()).collect();
-        Some((name.trim().to_owned(), (*numbers.first()?, *numbers.get(8)?)))
-    };
-    text.lines().filter_map(row).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counters_of_interfaces_are_read() {
-        let text = "Inter-|   Receive                    |  Transmit\n face |bytes    packets errs\n  \
-                    up0: 1500 10 0 0 0 0 0 0 700 8 0 0 0 0 0 0\nlo:1 2\n";
-        let counters = interface_counters(text);
-        assert_eq!(counters.get("up0"), Some(&(1500, 700)));
-        assert_eq!(counters.get("lo"), None);
-    }
 
     #[test]
     fn history_has_an_hour() {
