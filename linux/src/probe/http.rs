@@ -1,4 +1,4 @@
-//! A connection to an address that nobody has (RFC 5737, RFC 6666): whoever accepts it intercepts connections, as a captive
+//! A connection to an address without a host (RFC 5737, RFC 6666): a device that accepts it intercepts connections, as a captive
 //! portal does.
 
 use super::GIVE_UP;

@@ -191,8 +191,8 @@ Examples:
     #[cfg(feature = "setup")]
     #[command(after_help = "\
 The invitation is a line of text, and a QR code: address and key, home agent and prefixes. `roam6 join` makes a mobile router of
-it. Whoever has it can register as that mobile router until it is revoked: send it as you would send a password. `roam6 join`
-refuses an invitation that has expired.
+it. With a copy of it any host can register as that mobile router until it is revoked: keep it as secret as a password.
+`roam6 join` refuses an invitation that has expired.
 
 Examples:
   roam6 invite van

@@ -31,7 +31,7 @@ const MAX_AGENTS: usize = 4;
 const MAX_UPLINKS: usize = 8;
 /// Most prefixes of a home agent that are probed.
 const MAX_PREFIXES: usize = 3;
-/// An address that nobody has (RFC 6666).
+/// An address without a host: of the discard-only prefix (RFC 6666).
 const NOBODY: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
 
 /// What is examined, and how.

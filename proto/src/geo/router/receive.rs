@@ -246,7 +246,7 @@ impl GeoRouter {
         out: &mut Outbox,
     ) {
         if self.is_own(sought) {
-            // Whoever signs the request does not believe an unsigned reply.
+            // A station that signs its requests ignores an unsigned reply.
             if !arrival.is_secured {
                 self.send_ls_reply(now, origin, out);
             }
