@@ -1,12 +1,13 @@
 //! What `roam6 show links` says of other programs that are in the way of an uplink: a DHCPv6 client, a program that sets
-//! sysctls back, a missing IPv4 route.
+//! sysctls back, a missing IPv4 route; and of a captive portal.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 
 mod testbed;
 
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
 use testbed::nat::{AGENT, NatTestbed, ROUTER};
 use testbed::{Testbed, wait_or_report};
 
@@ -93,4 +94,73 @@ fn a_missing_ipv4_route_is_named() {
     );
     testbed.router.shell("ip route add default via 10.0.0.1 dev up1");
     await_hint(testbed, "IPv4 route", false);
+}
+
+/// Lets the visited network redirect web requests to a portal and drop all else. A second interface of the router has the
+/// default routes of the main table, and `elsewhere` counts what leaves by it for an address without a host.
+fn build_portal(testbed: &Testbed, ipv4: bool) {
+    testbed.agent.shell(&format!(
+        "ip link add visit1 type veth peer name up1 netns {} && ip link set visit1 up && \
+         ip address add 10.9.0.1/24 dev visit0 && ip address add 10.9.1.1/24 dev visit1 && \
+         ip address add 2001:db8:4::1/64 dev visit1 nodad",
+        testbed.router.number()
+    ));
+    testbed.agent.shell(
+        "nft 'table inet portal { chain pre { type nat hook prerouting priority -100; \
+         iifname visit0 tcp dport 80 redirect to :8080; }; chain input { type filter hook input priority 0; \
+         iifname visit0 icmpv6 type echo-request drop; }; chain elsewhere { type filter hook prerouting priority -300; \
+         iifname visit1 ip daddr 192.0.2.1 counter; iifname visit1 ip6 daddr 100::1 counter; }; }'",
+    );
+    testbed.router.shell(
+        "ip link set up1 up && ip address add 10.9.1.2/24 dev up1 && ip address add 2001:db8:4::2/64 dev up1 nodad && \
+         ip route add default via 10.9.1.1 dev up1 && ip route add default via 2001:db8:4::1 dev up1",
+    );
+    if ipv4 {
+        testbed
+            .router
+            .shell("ip address add 10.9.0.2/24 dev up0 && ip route add default via 10.9.0.1 dev up0 metric 900");
+    }
+}
+
+/// Answers web requests with a redirection that tells the address family of the client.
+fn serve_portal(listener: &TcpListener) {
+    for client in listener.incoming() {
+        let Ok(mut client) = client else { return };
+        let from = client.peer_addr().unwrap().ip().to_canonical();
+        let family = if from.is_ipv4() { "ipv4" } else { "ipv6" };
+        let _ = client.read(&mut [0; 1024]);
+        let _ = write!(client, "HTTP/1.1 302 Found\r\nLocation: http://login.example/?{family}\r\n\r\n");
+    }
+}
+
+/// A portal is named while it is in the way, is asked by its uplink only, and is forgotten with the first answer of the
+/// home agent.
+fn portal_is_named(test: &str, ipv4: bool) {
+    let Some(testbed) = Testbed::new(test) else { return };
+    testbed.enroll(&[]);
+    build_portal(&testbed, ipv4);
+    let listener = testbed.agent.enter(|| TcpListener::bind("[::]:8080").unwrap());
+    std::thread::spawn(move || serve_portal(&listener));
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_router("");
+    let family = if ipv4 { "ipv4" } else { "ipv6" };
+    await_hint(&testbed, &format!("up0: the network has a captive portal: http://login.example/?{family}"), true);
+    let logs = testbed.logs();
+    assert_eq!(logs.matches("has a captive portal").count(), 1, "{logs}");
+    let counted = testbed.agent.shell("nft list chain inet portal elsewhere");
+    assert_eq!(counted.matches("packets 0 bytes 0").count(), 2, "{counted}");
+    testbed.agent.shell("nft delete table inet portal");
+    let _agent = testbed.start_agent();
+    testbed.await_binding("2001:db8:2:");
+    await_hint(&testbed, "captive portal", false);
+}
+
+#[test]
+fn captive_portal_over_ipv4_is_named_until_the_home_agent_answers() {
+    portal_is_named("captive_portal_over_ipv4_is_named_until_the_home_agent_answers", true);
+}
+
+#[test]
+fn captive_portal_over_ipv6_is_named_until_the_home_agent_answers() {
+    portal_is_named("captive_portal_over_ipv6_is_named_until_the_home_agent_answers", false);
 }

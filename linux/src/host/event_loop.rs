@@ -54,6 +54,7 @@ pub(super) const SHIM: u64 = 7;
 pub(super) const DSMIP: u64 = 8;
 pub(super) const PATHS: u64 = 9;
 pub(super) const ICMP4_ERRORS: u64 = 10;
+pub(super) const PORTALS: u64 = 11;
 pub(super) const DAEMON: u64 = 16;
 
 impl Host {
@@ -192,6 +193,7 @@ impl Host {
             }
             DSMIP => self.receive_ipv4(0),
             ICMP4_ERRORS => self.receive_ipv4(1),
+            PORTALS => self.take_interception(),
             token if let Some(link) = Frames::link_of_token(token) => self.receive_frames(link),
             token => {
                 let flags = event.events();

@@ -3,6 +3,7 @@
 
 mod event_loop;
 mod hints;
+mod interception;
 mod interfaces;
 mod receive;
 mod repair;
@@ -31,6 +32,7 @@ use crate::tuning::cpu_latency::CpuLatency;
 use crate::tunnel::Tunnels;
 use core::time::Duration;
 use event_loop::{SUBFLOWS, epoll_event};
+use interception::InterceptionChecks;
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use repair::{ENDPOINT_ADOPTION, RECONCILE_INTERVAL, REPAIR_PAUSE};
 use roam6_proto::base::vec_map::VecMap;
@@ -86,6 +88,7 @@ pub struct Host {
     /// When to reconcile next; not before stale items are removed.
     reconcile_at: Option<Time>,
     nesting: NestingWatch,
+    interception_checks: InterceptionChecks,
 }
 
 impl Host {
@@ -147,6 +150,7 @@ impl Host {
             send_error_reported: None,
             reconcile_at: None,
             nesting: NestingWatch::default(),
+            interception_checks: InterceptionChecks::default(),
         };
         recalled.notices.into_iter().chain(fallback).chain(unavailable).for_each(|text| host.executor.notice(text));
         host.register()?;
@@ -195,6 +199,7 @@ impl Host {
                         Err(error) => self.executor.notice(error),
                     }
                 }
+                Output::InterceptionQuery(link) => self.check_interception(link),
                 Output::Frame(frame) => self.send_frame(frame),
                 Output::Report(value) => report(value),
             }

@@ -12,17 +12,19 @@ use nix::sys::socket::{
 };
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Instant;
 
 /// TEST-NET-1.
 const NOBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// Of the discard prefix.
 const NOBODY6: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
 const HTTP: u16 = 80;
-const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 192.0.2.1\r\nConnection: close\r\n\r\n";
 /// Octets of a response that are read.
 const MAX_RESPONSE: usize = 2048;
 /// Octets of a URL that are kept.
 const MAX_URL: usize = 200;
+/// How long a response is read: who sends it octet by octet holds no thread.
+const READ_TIME: Duration = Duration::from_secs(2);
 
 /// Whether somebody accepted the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,17 +38,27 @@ pub enum Interception {
 /// Tries to connect by this interface, from `source`: over IPv4 if it is IPv4-mapped.
 pub fn http(interface: u32, source: Ipv6Addr) -> Interception {
     let Some(socket) = connected(interface, source) else { return Interception::None };
-    let mut response = Vec::new();
-    if send(socket.as_raw_fd(), REQUEST, MsgFlags::MSG_NOSIGNAL).is_ok() {
-        let mut buffer = [0; MAX_RESPONSE];
-        while response.len() < MAX_RESPONSE && is_ready(&socket, PollFlags::POLLIN, Duration::from_secs(1)) {
-            match recv(socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
-                Ok(length) if length > 0 => response.extend(buffer.get(..length).unwrap_or_default()),
-                _ => break,
-            }
+    let host = source.to_ipv4_mapped().map_or_else(|| format!("[{NOBODY6}]"), |_| NOBODY.to_string());
+    let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let sent = send(socket.as_raw_fd(), request.as_bytes(), MsgFlags::MSG_NOSIGNAL).is_ok();
+    let response = if sent { read_response(&socket) } else { Vec::new() };
+    Interception::Accepted(location(&response, &host))
+}
+
+/// The begin of a response.
+fn read_response(socket: &OwnedFd) -> Vec<u8> {
+    let (begun, mut response) = (Instant::now(), Vec::new());
+    let mut buffer = [0; MAX_RESPONSE];
+    while response.len() < MAX_RESPONSE
+        && let Some(rest) = READ_TIME.checked_sub(begun.elapsed())
+        && is_ready(socket, PollFlags::POLLIN, rest)
+    {
+        match recv(socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+            Ok(length) if length > 0 => response.extend(buffer.get(..length).unwrap_or_default()),
+            _ => break,
         }
     }
-    Interception::Accepted(location(&response))
+    response
 }
 
 /// A connection, if one comes about.
@@ -79,27 +91,49 @@ fn is_ready(fd: &OwnedFd, events: PollFlags, limit: Duration) -> bool {
     poll(&mut [PollFd::new(fd.as_fd(), events)], timeout).is_ok_and(|ready| ready > 0)
 }
 
-/// The URL that a response redirects to.
-fn location(response: &[u8]) -> Option<String> {
+/// The URL that a response of `host` redirects to (RFC 9110 §10.2.2). Of one that is too long, the query is left out.
+fn location(response: &[u8], host: &str) -> Option<String> {
     let text = String::from_utf8_lossy(response);
     let value = text.lines().take_while(|line| !line.trim().is_empty()).find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("location").then(|| value.trim().to_owned())
     })?;
-    Some(value.chars().filter(|letter| !letter.is_control()).take(MAX_URL).collect())
+    let value: String = value.chars().filter(|letter| !letter.is_control()).collect();
+    let url = if value.starts_with('/') { format!("http://{host}{value}") } else { value };
+    let part = if url.len() > MAX_URL { url.split('?').next().unwrap_or_default() } else { &url };
+    Some(part.chars().take(MAX_URL).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn response_that_comes_octet_by_octet_is_not_read_to_its_end() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let sender = std::thread::spawn(move || {
+            while theirs.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let response = read_response(&OwnedFd::from(ours));
+        assert!(!response.is_empty() && response.len() < MAX_RESPONSE);
+        sender.join().unwrap();
+    }
 
     #[test]
     fn url_of_a_redirection_is_found() {
-        let of = |text: &str| location(text.as_bytes());
+        let of = |text: &str| location(text.as_bytes(), "192.0.2.1");
         let found = of("HTTP/1.1 302 Found\r\nServer: x\r\nlocation: http://portal.example/login\u{1b}[31m\r\n\r\n");
         assert_eq!(found.as_deref(), Some("http://portal.example/login[31m"), "without control characters");
         assert_eq!(of("HTTP/1.1 200 OK\r\n\r\nLocation: http://no.example"), None, "of the body");
         assert_eq!(of(""), None);
         assert_eq!(of(&format!("Location: {}", "x".repeat(5000))).map(|url| url.len()), Some(MAX_URL));
+        let long = format!("Location: http://portal.example/login?{}", "x".repeat(5000));
+        assert_eq!(of(&long).as_deref(), Some("http://portal.example/login"));
+        assert_eq!(of("HTTP/1.1 302\r\nLocation: /login\r\n\r\n").as_deref(), Some("http://192.0.2.1/login"));
+        assert_eq!(of("HTTP/1.1 511 Network Authentication Required\r\n\r\n"), None, "RFC 6585 §6: it has a page");
     }
 }

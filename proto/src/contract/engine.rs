@@ -98,6 +98,11 @@ impl Outbox {
         self.outputs.push(Output::PathTrafficQuery(query));
     }
 
+    /// Queries whether the network of an interface intercepts connections.
+    pub fn query_interception(&mut self, link: LinkId) {
+        self.outputs.push(Output::InterceptionQuery(link));
+    }
+
     /// Reports an event.
     pub fn report(&mut self, report: impl Into<Report>) {
         self.outputs.push(Output::Report(report.into()));

@@ -45,6 +45,9 @@ pub enum Input {
     /// The traffic of a path: an answer to a [`PathTrafficQuery`](crate::contract::output::PathTrafficQuery), or the
     /// notification that it requested.
     PathTraffic(PathTraffic),
+    /// Whether a network intercepts connections: the answer to
+    /// [`Output::InterceptionQuery`](crate::contract::output::Output).
+    Interception(Interception),
     /// A command of an operator or of the daemon.
     #[serde(rename = "order")]
     Command(Command),
@@ -300,6 +303,18 @@ pub struct PathTraffic {
     /// Traffic received.
     #[serde(rename = "in")]
     pub rx: TrafficCount,
+}
+
+/// Whether the network of an interface intercepts connections.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interception {
+    /// The interface.
+    pub link: LinkId,
+    /// Whether a connection to an address that no host has was accepted.
+    pub accepted: bool,
+    /// The URL that the response redirects to. Untrusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// A traffic counter.

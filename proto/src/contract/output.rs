@@ -27,6 +27,9 @@ pub enum Output {
     LinkTrafficQuery(LinkId),
     /// Query the traffic of the paths of a tunnel.
     PathTrafficQuery(PathTrafficQuery),
+    /// Query whether the network of an interface intercepts connections, as a captive portal does. The host answers within
+    /// seconds with one [`Interception`](crate::contract::input::Interception), unless the interface is gone by then.
+    InterceptionQuery(LinkId),
     /// Report an event.
     Report(Report),
 }

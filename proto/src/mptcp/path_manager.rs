@@ -130,6 +130,7 @@ impl PathManager {
             | Input::Activity(_)
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
+            | Input::Interception(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
         }

@@ -230,7 +230,11 @@ impl Harness {
                 Output::Drop(key) => drop(self.plan.remove(&key)),
                 Output::Transmit(transmit) => self.remember(&transmit.bytes),
                 Output::ActivityQuery(sample) => assert!(self.plan.contains_key(&Key::ShimContext(sample.context))),
-                Output::Report(_) | Output::Frame(_) | Output::LinkTrafficQuery(_) | Output::PathTrafficQuery(_) => {}
+                Output::Report(_)
+                | Output::Frame(_)
+                | Output::LinkTrafficQuery(_)
+                | Output::PathTrafficQuery(_)
+                | Output::InterceptionQuery(_) => {}
             }
         }
         self.shim.view(self.now, &mut View::default());

@@ -418,7 +418,11 @@ impl Engine for Shim {
             Input::Activity(activity) => self.handle_activity(now, activity, out),
             Input::Command(order) => self.handle_command(now, order, out),
             Input::Tick | Input::Clock(_) | Input::Route(_) | Input::Subflow(_) => {}
-            Input::Frame(_) | Input::Fix(_) | Input::LinkTraffic(_) | Input::PathTraffic(_) => {}
+            Input::Frame(_)
+            | Input::Fix(_)
+            | Input::LinkTraffic(_)
+            | Input::PathTraffic(_)
+            | Input::Interception(_) => {}
         }
         self.desired_state.retry_refused(now, out);
         self.run_timers(now, out);

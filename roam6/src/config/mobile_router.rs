@@ -45,6 +45,7 @@ pub(crate) struct Section {
     sharing: Option<Spanned<LoadSharing>>,
     home_and_away: Option<Spanned<bool>>,
     duplicate_detection: Option<DadMode>,
+    portal_check: Option<bool>,
     #[serde(default)]
     probe: ProbeTable,
     #[serde(default)]
@@ -156,6 +157,7 @@ pub(crate) fn validate(
         probe,
         flows,
         care_of_prefixes,
+        portal_check: section.portal_check.unwrap_or(true),
     })
 }
 

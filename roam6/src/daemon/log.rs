@@ -148,6 +148,7 @@ fn level(report: &Report) -> Level {
         | Report::Nemo(NemoReport::PathDown { .. })
         | Report::Nemo(NemoReport::PathDegraded { .. })
         | Report::Nemo(NemoReport::PlanExhausted { .. })
+        | Report::Nemo(NemoReport::CaptivePortal { .. })
         | Report::Nemo(NemoReport::Fault { .. })
         | Report::Nemo(NemoReport::BindingError { .. }) => Level::Warning,
         Report::Host(HostReport::Dropped { .. })

@@ -172,7 +172,8 @@ fn judge_duplicate(facts: &Facts, name: &str, level: Level, found: &mut Findings
 /// A portal that the network tells of (RFC 8910), or that intercepts connections, where the path is silent.
 fn judge_portal(facts: &Facts, link: &LinkView, level: Level, found: &mut Findings) {
     let name = link.name.as_str();
-    let told = link.hints.iter().find_map(|hint| hint.split_once("captive portal: ")).map(|(_, url)| url.to_owned());
+    let told = link.hints.iter().find(|hint| hint.contains("captive portal"));
+    let told = told.map(|hint| hint.split_once("captive portal: ").map_or("any web page", |(_, url)| url).to_owned());
     let probed = facts.probes.iter().flat_map(|probes| &probes.portals).find(|(of, _)| of == name);
     let url = match (told, probed) {
         (Some(url), _) => url,

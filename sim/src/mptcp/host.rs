@@ -115,7 +115,8 @@ impl<E: Engine> Engine for MptcpHost<E> {
                     Output::Frame(_)
                     | Output::ActivityQuery(_)
                     | Output::LinkTrafficQuery(_)
-                    | Output::PathTrafficQuery(_) => {}
+                    | Output::PathTrafficQuery(_)
+                    | Output::InterceptionQuery(_) => {}
                 }
             }
         }

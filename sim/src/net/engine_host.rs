@@ -225,6 +225,8 @@ impl World {
                     }
                 }
                 Output::LinkTrafficQuery(link) => self.deliver_soon(id, DatapathEvent::LinkTraffic(link)),
+                // No simulated network intercepts connections.
+                Output::InterceptionQuery(_) => {}
                 Output::Frame(frame) => self.send_frame(id, &frame),
                 Output::Report(report) => self.observations.push(Observation::Reported(id, report)),
             }

@@ -228,6 +228,9 @@ pub struct MobileRouterConfig {
     /// Advertisement of prefixes of visited networks in the mobile network; `None`: only mobile network prefixes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub care_of_prefixes: Option<CareOfPrefixConfig>,
+    /// Whether the network of an uplink is asked for a captive portal while no home agent answers by it.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub portal_check: bool,
 }
 
 impl Default for MobileRouterConfig {
@@ -252,6 +255,7 @@ impl Default for MobileRouterConfig {
             probe: None,
             flows: Vec::new(),
             care_of_prefixes: None,
+            portal_check: false,
         }
     }
 }

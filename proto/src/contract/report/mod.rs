@@ -45,6 +45,7 @@ pub use mptcp::MptcpReport;
 pub use nemo::NemoReport;
 pub use reason::{DropReason, LossReason};
 pub use shim::ShimReport;
+pub(crate) use text::captive_portal;
 
 use crate::base::ids::LinkId;
 use derive_more::{Display, From};

@@ -1,7 +1,7 @@
 //! Reports of the mobile router and of the home agent.
 
 use super::LossReason;
-use super::text::{CareOfText, ListText, care_of_list, fault_place, registration_text};
+use super::text::{CareOfText, ListText, captive_portal, care_of_list, fault_place, registration_text};
 use crate::base::ids::LinkId;
 use core::time::Duration;
 use roam6_wire::mobility::{ErrorStatus, Status};
@@ -62,6 +62,9 @@ reports! {
         /// An uplink whose data plan was used up may be used again: a new period has begun, or the cap was raised.
         #[display("{link}: data plan renewed, bid {bid}")]
         PlanRenewed { link: LinkId, bid: Bid },
+        /// The network of an uplink by which no home agent answers intercepts connections.
+        #[display("{link}: {}, bid {bid}", captive_portal(url.as_deref()))]
+        CaptivePortal { link: LinkId, bid: Bid, url: Option<String> },
         /// The path MTU to a peer changed, octets.
         #[display("path to {}: MTU {mtu} octets", CareOfText(remote))]
         PathMtu { remote: Ipv6Addr, mtu: u32 },
@@ -130,6 +133,7 @@ impl NemoReport {
             | NemoReport::AtHome { link, .. }
             | NemoReport::PlanExhausted { link, .. }
             | NemoReport::PlanRenewed { link, .. }
+            | NemoReport::CaptivePortal { link, .. }
             | NemoReport::PrefixDelegated { link, .. }
             | NemoReport::PrefixShared { link, .. }
             | NemoReport::PrefixLost { link, .. }

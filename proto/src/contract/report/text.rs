@@ -19,6 +19,14 @@ pub(super) fn registration_text(care_of: &[Ipv6Addr], lifetime: Duration) -> Str
     }
 }
 
+/// A network that intercepts connections, and the URL to which it redirects, if to any.
+pub(crate) fn captive_portal(url: Option<&str>) -> String {
+    match url {
+        Some(url) => format!("the network has a captive portal: {url}"),
+        None => "the network intercepts connections, as a captive portal does: open any web page by it".to_owned(),
+    }
+}
+
 /// Where a fault of the signalling or of a path is.
 pub(super) fn fault_place(home_address: &HomeAddress, peer: &Ipv6Addr, bid: Option<Bid>) -> String {
     match bid {

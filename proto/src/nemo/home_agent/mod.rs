@@ -188,6 +188,7 @@ impl Engine for HomeAgent {
             | Input::Activity(_)
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
+            | Input::Interception(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
             Input::Packet(packet) => self.receive_packet(now, packet, out),

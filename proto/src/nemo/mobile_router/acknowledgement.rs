@@ -144,6 +144,7 @@ impl MobileRouter {
         let granted = lifetime_of(message.lifetime_units);
         self.diagnosis.note_answered();
         self.note_update_answered(wanted.first_visited());
+        self.note_network_passes(now, wanted.first_visited());
         self.note_capabilities(message);
         out.report(NemoReport::AcknowledgementReceived { home_agent, status, sequence, lifetime: granted });
         let consequence = self.action_for(now, message, &wanted);

@@ -6,7 +6,7 @@ use crate::contract::config::nemo::{
     Authentication, CareOfPrefixConfig, DadMode, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode,
     PrefixPreference, PrefixSharing, ProbeConfig, SecurityAssociationPair, SharedKey, Transport, UplinkConfig,
 };
-use crate::contract::input::NeighbourEvent;
+use crate::contract::input::{Interception, NeighbourEvent};
 use crate::crypto::authenticator::authenticate;
 use crate::crypto::esp::{Integrity, SecurityAssociation};
 use crate::{
@@ -259,6 +259,7 @@ impl Harness {
             }
         }
         let mut out = Outbox::new();
+        let mut queried = None;
         self.router.handle(self.now, input, &mut out);
         assert!(out.outputs().len() < MAX_OUTPUTS, "{} outputs of one input", out.outputs().len());
         for output in out.drain() {
@@ -275,9 +276,18 @@ impl Harness {
                 | Output::LinkTrafficQuery(_)
                 | Output::PathTrafficQuery(_)
                 | Output::Frame(_) => {}
+                Output::InterceptionQuery(link) => queried = Some(link),
             }
         }
-        self.router.view(self.now, &mut View::default());
+        if let Some(link) = queried {
+            let url = Some("http://a\u{1b}[2J\n".to_owned());
+            self.router.handle(self.now, &Input::Interception(Interception { link, accepted: true, url }), &mut out);
+            assert!(out.drain().all(|output| matches!(output, Output::Report(_))), "a hint has no other consequence");
+        }
+        let mut view = View::default();
+        self.router.view(self.now, &mut view);
+        let mut hints = view.links.iter().flat_map(|link| &link.hints);
+        assert!(!hints.any(|hint| hint.contains(char::is_control)), "control characters in a hint");
         self.check();
     }
 
@@ -379,6 +389,7 @@ fn config(choice: u8) -> MobileRouterConfig {
             _ => Authentication::SharedKey(SharedKey { spi: 256, secret: KEY.to_vec() }),
         },
         home_and_away: choice & 0x20 != 0,
+        portal_check: choice & 0x10 != 0,
         lifetime: Duration::from_secs(60),
         uplinks: vec![uplink(1), uplink(2)],
         load_sharing: match choice >> 2 & 3 {

@@ -237,6 +237,7 @@ impl MobileRouter {
         out.report(NemoReport::AcknowledgementReceived { home_agent, status, sequence, lifetime });
         self.path_update = None;
         self.note_update_answered(wanted.first_visited());
+        self.note_network_passes(now, wanted.first_visited());
         self.note_capabilities(message);
         let Some(care_of) = wanted.first_visited().copied() else { return true };
         match message.status {

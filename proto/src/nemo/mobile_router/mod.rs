@@ -22,6 +22,7 @@ mod home;
 mod home_and_away;
 pub mod home_prefix;
 mod ingress;
+mod interception;
 mod ipv4_home_address;
 mod ipv4_uplink;
 mod mapping;
@@ -403,6 +404,7 @@ impl Engine for MobileRouter {
                 self.receive_link_traffic(now, traffic);
             }
             Input::PathTraffic(traffic) => self.receive_path_traffic(now, traffic),
+            Input::Interception(answer) => self.receive_interception(now, answer, out),
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
             Input::Command(order) => self.execute(now, order, out),
         }
@@ -419,6 +421,7 @@ impl Engine for MobileRouter {
             out.transmit(message);
         }
         self.diagnose(now, out);
+        self.query_interceptions(now, out);
     }
 
     fn deadline(&self) -> Option<Time> {

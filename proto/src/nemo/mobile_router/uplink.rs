@@ -3,6 +3,7 @@
 
 use super::care_of_address::{AddressLease, Assignment, FormedAddress};
 use super::data_plan::Usage;
+use super::interception::PortalWatch;
 use super::ipv4_uplink::Ipv4Uplink;
 use super::path_mtu_search::PathMtuSearch;
 use super::path_traffic::PathTraffic;
@@ -68,6 +69,8 @@ pub struct Uplink {
     pub ipv4: Ipv4Uplink,
     /// What its packets are encapsulated in.
     pub(super) transport: UplinkTransport,
+    /// Whether its network intercepts connections.
+    pub(super) portal: PortalWatch,
     /// Its traffic, by the counters of the interface.
     pub(super) usage: Usage,
     /// Number of unsuccessful switches to another router of the link.

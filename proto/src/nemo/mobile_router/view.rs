@@ -5,6 +5,7 @@ use super::path_quality::Degradation;
 use super::probing::Standing;
 use super::registration::CareOf;
 use super::uplink::Uplink;
+use crate::contract::report::captive_portal;
 use crate::contract::view::{
     BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView,
 };
@@ -24,6 +25,7 @@ impl MobileRouter {
                 (name, "path MTU", self.search_deadline(uplink)),
                 (name, "data plan", uplink.usage_deadline()),
                 (name, "transport", self.transport_deadline(uplink)),
+                (name, "captive portal", uplink.portal.deadline()),
             ]
         });
         let ingress = self.ingress.iter().map(|inside| {
@@ -207,20 +209,21 @@ impl MobileRouter {
         if matches!(state, Degraded | Home | Ipv4 | Ipv4BehindNat | Recovering | Standby | Visited) {
             return Vec::new();
         }
+        // A page for people, where the options name an API for programs.
+        if let Some(found) = uplink.portal.hint() {
+            return vec![found];
+        }
         let mut routers = uplink.attachment.iter().flat_map(|attachment| attachment.routers());
         let advertised = routers.find_map(|router| router.captive_portal.as_ref());
         let leased = || uplink.lease.as_ref()?.dns()?.0.captive_portal.as_ref();
         let delegated = || self.prefix_sources.get(&uplink.config.bid)?.dns()?.0.captive_portal.as_ref();
         let portal = advertised.or_else(leased).or_else(delegated).filter(|portal| !portal.is_unrestricted());
-        portal.map(|portal| format!("the network has a captive portal: {portal}")).into_iter().collect()
+        portal.map(|portal| captive_portal(Some(&portal.to_string()))).into_iter().collect()
     }
 
-    fn show_uplink(&self, now: Time, uplink: &Uplink) -> LinkView {
-        let registering =
-            || self.diagnosis.registration_fault().filter(|_| uplink.is_up() && uplink.care_of().is_some());
-        let fault = self.diagnosis.path_fault(uplink.config.bid).or_else(registering);
-        let router = uplink.router();
-        let state = match (uplink.up(), uplink.on_home_link, router, &uplink.care_of_address) {
+    /// The state of an uplink.
+    pub(super) fn link_state(&self, uplink: &Uplink) -> LinkState {
+        match (uplink.up(), uplink.on_home_link, uplink.router(), &uplink.care_of_address) {
             _ if uplink.interface.is_none() => LinkState::NoInterface,
             (None, ..) => LinkState::Down,
             _ if uplink.is_barred() => LinkState::Exhausted,
@@ -236,7 +239,14 @@ impl MobileRouter {
             _ if uplink.prober.is_silent() => LinkState::Silent,
             (_, _, _, Some(formed)) if !formed.usable => LinkState::CheckingAddress,
             _ => self.usage_state(uplink),
-        };
+        }
+    }
+
+    fn show_uplink(&self, now: Time, uplink: &Uplink) -> LinkView {
+        let registering =
+            || self.diagnosis.registration_fault().filter(|_| uplink.is_up() && uplink.care_of().is_some());
+        let fault = self.diagnosis.path_fault(uplink.config.bid).or_else(registering);
+        let state = self.link_state(uplink);
         LinkView {
             fault: fault.map(|fault| fault.kind.clone()),
             fault_status: fault.and_then(|fault| fault.status),
@@ -248,7 +258,7 @@ impl MobileRouter {
             role: if uplink.on_home_link { LinkRole::Home } else { LinkRole::Uplink },
             up: uplink.up().is_some(),
             mtu: uplink.mtu(),
-            router,
+            router: uplink.router(),
             addresses: uplink
                 .care_of_address
                 .iter()

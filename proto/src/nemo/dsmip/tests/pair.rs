@@ -247,6 +247,7 @@ impl Pair {
                     Output::ActivityQuery(_)
                     | Output::LinkTrafficQuery(_)
                     | Output::PathTrafficQuery(_)
+                    | Output::InterceptionQuery(_)
                     | Output::Frame(_) => {}
                 }
             }

@@ -200,7 +200,10 @@ impl TestBed {
                         self.plan.drop(key);
                     }
                     Output::Transmit(_) | Output::Report(_) | Output::Frame(_) => {}
-                    Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) | Output::PathTrafficQuery(_) => {}
+                    Output::ActivityQuery(_)
+                    | Output::LinkTrafficQuery(_)
+                    | Output::PathTrafficQuery(_)
+                    | Output::InterceptionQuery(_) => {}
                 }
                 outputs.push(output);
             }

@@ -25,7 +25,10 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
             },
             Output::Drop(_) => "drop",
             Output::Transmit(_) => "transmit",
-            Output::ActivityQuery(_) | Output::LinkTrafficQuery(_) | Output::PathTrafficQuery(_) => "sample",
+            Output::ActivityQuery(_)
+            | Output::LinkTrafficQuery(_)
+            | Output::PathTrafficQuery(_)
+            | Output::InterceptionQuery(_) => "sample",
             Output::Frame(_) => "frame",
             Output::Report(report) => report.name(),
         })

@@ -73,7 +73,7 @@ impl TestBed {
 const UPLINK_TABLE: RouteTable = RouteTable(6_275_001);
 const UNREACHABLE: RouteTable = RouteTable(6_274_999);
 
-fn names(outputs: &[Output]) -> Vec<&'static str> {
+pub(super) fn names(outputs: &[Output]) -> Vec<&'static str> {
     reports(outputs).iter().map(|report| report.name()).collect()
 }
 

@@ -392,6 +392,7 @@ fn report_kinds(outputs: &[Output]) -> Vec<String> {
             | Output::ActivityQuery(_)
             | Output::LinkTrafficQuery(_)
             | Output::PathTrafficQuery(_)
+            | Output::InterceptionQuery(_)
             | Output::Frame(_) => None,
         })
         .collect()
