@@ -197,7 +197,6 @@ impl FrameSocket {
     }
 }
 
-/// Adds or removes a unicast address that an interface receives frames for; it ends with the socket.
 /// Receives frames from a packet socket, many by one system call, until there is none left.
 fn receive_batch(socket: &OwnedFd, link: LinkId, most: usize, buffers: &mut [Vec<u8>], frames: &mut Vec<Frame>) {
     let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(buffers.len(), None);

@@ -29,9 +29,9 @@ struct Air {
     /// Stations whose own packets are secured.
     #[cfg(feature = "geo-security")]
     signed: Vec<u8>,
-    /// What their signatures cover, and the signatures.
+    /// What their signatures cover, and the signatures; with the hop limit that they were sent with.
     #[cfg(feature = "geo-security")]
-    envelopes: std::collections::BTreeSet<Vec<u8>>,
+    envelopes: BTreeMap<Vec<u8>, u8>,
 }
 
 struct Peer {
@@ -75,7 +75,7 @@ impl Air {
             #[cfg(feature = "geo-security")]
             signed: Vec::new(),
             #[cfg(feature = "geo-security")]
-            envelopes: std::collections::BTreeSet::new(),
+            envelopes: BTreeMap::new(),
         };
         for number in 1..=count {
             air.add(number, east(f64::from(number) * apart), mib);
@@ -144,11 +144,14 @@ impl Air {
         }
     }
 
-    /// The frame as it is sent: a signed station's own packets are secured. No signed octet of others has changed.
+    /// The frame as it is sent: a signed station's own packets are secured. No signed octet of others has changed, and their
+    /// hop limit is less than at first.
     #[cfg(feature = "geo-security")]
     fn secured(&mut self, number: u8, frame: Frame) -> Frame {
         if roam6_wire::geo::is_secured(&frame.bytes) {
-            assert!(self.envelopes.contains(&frame.bytes[4..]), "station {number} has changed {frame:?}");
+            let first = self.envelopes.get(&frame.bytes[4..]);
+            assert!(first.is_some(), "station {number} has changed {frame:?}");
+            assert!(first.is_some_and(|first| frame.bytes[3] < *first), "the hop limit of {frame:?} was {first:?}");
             return frame;
         }
         let source = Packet::parse(&frame.bytes).unwrap().extended.source().address.mid;
@@ -156,8 +159,14 @@ impl Air {
             return frame;
         }
         let frame = secured::secure(&frame);
-        self.envelopes.insert(frame.bytes[4..].to_vec());
+        self.note_envelope(&frame);
         frame
+    }
+
+    /// Notes a secured frame as its source has sent it.
+    #[cfg(feature = "geo-security")]
+    fn note_envelope(&mut self, frame: &Frame) {
+        self.envelopes.insert(frame.bytes[4..].to_vec(), frame.bytes[3]);
     }
 
     fn spread(&mut self, number: u8, frame: &Frame) {

@@ -2,6 +2,7 @@
 
 use super::{problems, read};
 use crate::config::geo::Geo;
+use roam6_proto::contract::config::geo::SecurityMode;
 use std::time::Duration;
 
 const RSU: &str = "\
@@ -119,4 +120,27 @@ fn a_virtual_link_has_a_traffic_class_and_a_lifetime() {
         let found = problems(LINKED, "around = 1784", &format!("around = 1784\n{wrong}")).join("\n");
         assert!(found.starts_with("r.toml:7:"), "{found}");
     }
+}
+
+/// What is done with secured packets by this file.
+fn mode(security: &str) -> Result<SecurityMode, Vec<String>> {
+    read(&LINKED.replace("[[geo.links]]", &format!("{security}\n[[geo.links]]")))
+        .map(|config| config.geo.unwrap().config.security)
+}
+
+#[cfg(feature = "geo-security")]
+#[test]
+fn secured_packets_are_relayed_unless_the_file_says_otherwise() {
+    assert_eq!([mode(""), mode("security = {}")], [Ok(SecurityMode::Relay), Ok(SecurityMode::Relay)]);
+    assert_eq!(mode("security = { mode = \"relay\" }"), Ok(SecurityMode::Relay));
+    assert_eq!(mode("security = { mode = \"drop\" }"), Ok(SecurityMode::Drop));
+    assert!(mode("security = { mode = \"relai\" }").unwrap_err()[0].contains("did you mean `relay`?"));
+}
+
+#[cfg(not(feature = "geo-security"))]
+#[test]
+fn a_build_that_cannot_open_secured_packets_drops_them_and_says_so() {
+    assert_eq!([mode(""), mode("security = { mode = \"drop\" }")], [Ok(SecurityMode::Drop), Ok(SecurityMode::Drop)]);
+    let refused = mode("security = { mode = \"relay\" }").unwrap_err();
+    assert!(refused[0].contains("this build cannot open secured packets; install the Debian package"), "{refused:?}");
 }

@@ -153,7 +153,7 @@ fn an_unsecured_copy_does_not_end_the_contention_of_a_secured_packet() {
     let genuine = secure(&plain);
     let mut forged = genuine.clone();
     *forged.bytes.last_mut().unwrap() ^= 1;
-    air.envelopes.insert(genuine.bytes[4..].to_vec());
+    air.note_envelope(&genuine);
     for frame in [&genuine, &plain, &forged] {
         receive(&mut air, 2, frame);
     }
@@ -181,7 +181,7 @@ fn an_unsecured_copy_sent_before_is_no_duplicate_of_a_secured_packet() {
     let origin = SequencedSource { sequence: 5, source: position(&air, 8, east(300.0), 0) };
     let plain = frame(8, ExtendedHeader::GeoBroadcast { origin, area: around(east(500.0), 600) }, 5);
     let genuine = secure(&plain);
-    air.envelopes.insert(genuine.bytes[4..].to_vec());
+    air.note_envelope(&genuine);
     for _ in 0..3 {
         receive(&mut air, 2, &plain);
         receive(&mut air, 2, &genuine);
