@@ -89,4 +89,40 @@ mod tests {
         assert!(code.svg().starts_with("<svg ") && code.svg().contains("M4 4h1"), "the corner of the finder pattern");
         assert!(Qr::new(&"x".repeat(5000)).is_none());
     }
+
+    /// What a camera sees: ten pixels for each module.
+    fn decode(rows: &[Vec<bool>]) -> String {
+        const SCALE: usize = 10;
+        let (width, height) = (rows[0].len() * SCALE, rows.len() * SCALE);
+        let mut image = rqrr::PreparedImage::prepare_from_greyscale(width, height, |x, y| {
+            if rows[y / SCALE][x / SCALE] { 0 } else { 255 }
+        });
+        let grids = image.detect_grids();
+        assert_eq!(grids.len(), 1);
+        grids[0].decode().unwrap().1
+    }
+
+    /// Another implementation reads each of the three forms.
+    #[test]
+    fn a_decoder_reads_the_invitation() {
+        let text = format!("ROAM6:{}", "7Z0M3KQ".repeat(21));
+        let code = Qr::new(&text).unwrap();
+        let mut blocks = Vec::new();
+        for line in code.half_blocks().lines() {
+            let cells: Vec<char> = line.chars().filter(|letter| "█▀▄ ".contains(*letter)).collect();
+            blocks.push(cells.iter().map(|cell| "█▀".contains(*cell)).collect());
+            blocks.push(cells.iter().map(|cell| "█▄".contains(*cell)).collect());
+        }
+        let signs = code.ascii();
+        let signs: Vec<Vec<bool>> =
+            signs.lines().map(|line| line.as_bytes().chunks(2).map(|pair| pair == b"##").collect()).collect();
+        let mut picture = vec![vec![false; code.size()]; code.size()];
+        for module in code.svg().split('M').skip(1) {
+            let (column, row) = module.split_once("h1v1h-1z").unwrap().0.split_once(' ').unwrap();
+            picture[row.parse::<usize>().unwrap()][column.parse::<usize>().unwrap()] = true;
+        }
+        for form in [blocks, signs, picture] {
+            assert_eq!(decode(&form), text);
+        }
+    }
 }
