@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub(crate) const CONFIG_DIR: &str = "/etc/roam6";
 /// The configuration in a folder.
 pub(crate) const CONFIG_FILE: &str = "roam6.toml";
+/// The service of OpenWrt.
+const PROCD_SERVICE: &str = "/etc/init.d/roam6";
 /// Time for the daemon to answer.
 const START: Duration = Duration::from_secs(30);
 /// Between two looks.
@@ -52,19 +54,43 @@ fn has_systemd() -> bool {
 /// # Errors
 /// It does not start.
 pub(crate) fn start(dir: &Path, prompt: Prompt) -> Result<(), String> {
-    let command = start_command(dir);
-    prompt.say(format!("+ {}", command.join(" ")));
-    let (program, arguments) = command.split_first().ok_or("no command")?;
-    let status = Command::new(program).args(arguments).stdout(std::process::Stdio::null()).status();
-    match status {
-        Ok(status) if status.success() => {}
-        Ok(status) => return Err(format!("{program}: {status}; the reason: journalctl -u roam6 -n 20")),
-        Err(error) => return Err(format!("{program}: {error}")),
+    run_and_await(&[start_command(dir)], "journalctl -u roam6 -n 20", prompt)
+}
+
+/// Whether OpenWrt's procd has the service.
+pub(crate) fn has_procd() -> bool {
+    Path::new(PROCD_SERVICE).exists()
+}
+
+/// The commands that start the service of OpenWrt, at each boot too.
+pub(crate) fn procd_commands() -> [Vec<String>; 2] {
+    ["enable", "start"].map(|verb| vec![PROCD_SERVICE.to_owned(), verb.to_owned()])
+}
+
+/// Starts the service of OpenWrt, and waits until the daemon answers.
+///
+/// # Errors
+/// It does not start.
+pub(crate) fn start_by_procd(prompt: Prompt) -> Result<(), String> {
+    run_and_await(&procd_commands(), "logread -e roam6", prompt)
+}
+
+/// Runs these commands, and waits until the daemon answers; `reason` is the command that shows why it does not.
+fn run_and_await(commands: &[Vec<String>], reason: &str, prompt: Prompt) -> Result<(), String> {
+    for command in commands {
+        prompt.say(format!("+ {}", command.join(" ")));
+        let (program, arguments) = command.split_first().ok_or("no command")?;
+        let status = Command::new(program).args(arguments).stdout(std::process::Stdio::null()).status();
+        match status {
+            Ok(status) if status.success() => {}
+            Ok(status) => return Err(format!("{program}: {status}; the reason: {reason}")),
+            Err(error) => return Err(format!("{program}: {error}")),
+        }
     }
     let begun = now();
     while client::view(Part::Links, &control_socket()).is_err() {
         if begun.elapsed() > START {
-            return Err("the daemon does not answer; the reason: journalctl -u roam6 -n 20".to_owned());
+            return Err(format!("the daemon does not answer; the reason: {reason}"));
         }
         sleep(LOOK);
     }

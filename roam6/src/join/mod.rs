@@ -2,3 +2,4 @@
 
 pub(crate) mod choose;
 pub(crate) mod files;
+pub(crate) mod uci;

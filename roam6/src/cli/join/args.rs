@@ -1,6 +1,7 @@
 //! Arguments of `roam6 join`.
 
 use crate::config::duration;
+use crate::join::uci;
 use clap::Args;
 use core::time::Duration;
 use roam6_wire::Prefix;
@@ -30,6 +31,10 @@ pub(crate) struct JoinArgs {
     /// The folder for the configuration; the service reads that of the default
     #[arg(long, value_name = "FOLDER", default_value = crate::service::CONFIG_DIR)]
     pub(crate) dir: PathBuf,
+    /// Write OpenWrt's settings (UCI) in place of roam6.toml, by default /etc/config/roam6; settings that are enabled already are
+    /// not replaced, others are kept in FOLDER/uci.before-join
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = uci::CONFIG_FILE)]
+    pub(crate) uci: Option<PathBuf>,
     /// Do not start the service
     #[arg(long)]
     pub(crate) no_start: bool,

@@ -12,6 +12,7 @@ use crate::files::SECRET;
 use crate::invitation::Invitation;
 use crate::join::choose::{HostLinks, inside_prefix};
 use crate::join::files::{self, KEY_FILE, Uplink};
+use crate::join::uci;
 use crate::service::{self, CONFIG_FILE, NewFiles};
 use args::JoinArgs;
 use core::time::Duration;
@@ -41,6 +42,9 @@ struct Plan {
 struct Document {
     schema: u8,
     files: Vec<PathBuf>,
+    /// What the operator has to set beside it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    advice: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,8 +59,9 @@ struct Document {
 /// See [`Failure`].
 pub(crate) fn join(args: &JoinArgs) -> Result<ExitCode, Failure> {
     let prompt = Prompt::new(args.yes, args.json);
-    refuse_existing(&args.dir)?;
-    let start = service::has_service(&args.dir) && !args.no_start;
+    refuse_existing(args)?;
+    let has_service = if args.uci.is_some() { service::has_procd() } else { service::has_service(&args.dir) };
+    let start = has_service && !args.no_start;
     if start && !nix::unistd::geteuid().is_root() {
         return Err(Failure::Other("run this as root: it starts the service".to_owned()));
     }
@@ -70,20 +75,20 @@ pub(crate) fn join(args: &JoinArgs) -> Result<ExitCode, Failure> {
         );
     }
     tell_about_managers(&plan, &links, prompt);
-    let [config, key] = [CONFIG_FILE, KEY_FILE].map(|name| args.dir.join(name));
+    let config = args.uci.clone().unwrap_or_else(|| args.dir.join(CONFIG_FILE));
     let then = if start { ", and start roam6" } else { "" };
     prompt.confirm(&format!("3. Write {} and {KEY_FILE}{then}?", config.display()))?;
-    let mut written = NewFiles::new();
-    written.create(&key, &files::key(&invitation), SECRET)?;
-    written.create(&config, &files::config(&invitation, &plan.uplinks, &plan.inside), 0o644)?;
-    config::load(&config).map_err(Failure::Config)?;
-    let mut document = Document { schema: 1, files: written.keep(), bound_s: None, first_packet_s: None, rtt_ms: None };
+    let mut document = write(args, &config, (&invitation, &plan), prompt)?;
     if !start {
-        prompt.say(format!("Written. Start it with:  {}", service::start_command(&args.dir).join(" ")));
+        prompt.say(format!("Written. Start it with:  {}", start_command(args)));
         return Ok(finished(args, &document));
     }
     let begun = service::now();
-    service::start(&args.dir, prompt)?;
+    if args.uci.is_some() {
+        service::start_by_procd(prompt)?;
+    } else {
+        service::start(&args.dir, prompt)?;
+    }
     let joined = progress::first_packet(&invitation, &plan.inside, (begun, args.wait), prompt)?;
     let Joined { bound, first_packet, round_trip } = joined;
     let rounded = |value: f64| Some((value * 1000.0).round() / 1000.0);
@@ -97,14 +102,57 @@ pub(crate) fn join(args: &JoinArgs) -> Result<ExitCode, Failure> {
     Ok(finished(args, &document))
 }
 
+/// Writes the files, all or none: the key, and the configuration, which is TOML or the settings of OpenWrt.
+fn write(
+    args: &JoinArgs,
+    config: &Path,
+    (invitation, plan): (&Invitation, &Plan),
+    prompt: Prompt,
+) -> Result<Document, Failure> {
+    let mut written = NewFiles::new();
+    let key = args.dir.join(KEY_FILE);
+    written.create(&key, &files::key(invitation), SECRET)?;
+    let toml = files::config(invitation, &plan.uplinks, &plan.inside);
+    let mut advice = Vec::new();
+    if args.uci.is_some() {
+        // Settings of OpenWrt become the same TOML, which is tried here and removed again.
+        let trial = args.dir.join("join.toml");
+        let mut on_trial = NewFiles::new();
+        on_trial.create(&trial, &toml, SECRET)?;
+        config::load(&trial).map_err(Failure::Config)?;
+        drop(on_trial);
+        let networks = uci::Networks::read();
+        uci::replace(config, &args.dir, &uci::config(invitation, (&plan.uplinks, &plan.inside), &key, &networks))?;
+        advice = uci::advice(&plan.inside, &networks);
+        advice.iter().for_each(|line| prompt.say(line));
+    } else {
+        written.create(config, &toml, 0o644)?;
+        config::load(config).map_err(Failure::Config)?;
+    }
+    let mut files = written.keep();
+    files.extend(args.uci.clone());
+    Ok(Document { schema: 1, files, advice, bound_s: None, first_packet_s: None, rtt_ms: None })
+}
+
+fn start_command(args: &JoinArgs) -> String {
+    match args.uci {
+        Some(_) => service::procd_commands().map(|command| command.join(" ")).join("; "),
+        None => service::start_command(&args.dir).join(" "),
+    }
+}
+
 fn finished(args: &JoinArgs, document: &Document) -> ExitCode {
     if args.json { super::output::print(&to_json(document)) } else { ExitCode::SUCCESS }
 }
 
-/// Never overwrites anything.
-fn refuse_existing(dir: &Path) -> Result<(), Failure> {
-    match [CONFIG_FILE, KEY_FILE].map(|name| dir.join(name)).into_iter().find(|path| fs::symlink_metadata(path).is_ok())
-    {
+/// Never overwrites anything, but for settings of OpenWrt that are not enabled: the package's example.
+fn refuse_existing(args: &JoinArgs) -> Result<(), Failure> {
+    if let Some(file) = args.uci.as_deref().filter(|file| uci::is_enabled(file)) {
+        let why = format!("already set up: roam6 is enabled in {}; disable it there to join anew", file.display());
+        return Err(Failure::Other(why));
+    }
+    let names: &[&str] = if args.uci.is_some() { &[KEY_FILE] } else { &[CONFIG_FILE, KEY_FILE] };
+    match names.iter().map(|name| args.dir.join(name)).find(|path| fs::symlink_metadata(path).is_ok()) {
         None => Ok(()),
         Some(path) => Err(Failure::Other(format!(
             "already set up: {} exists; move it away to join anew, or name another folder with --dir",

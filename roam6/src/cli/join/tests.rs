@@ -50,9 +50,36 @@ fn the_files_are_a_mobile_router() {
 #[test]
 fn nothing_is_overwritten() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(refuse_existing(folder.path()).is_ok());
+    let uci = folder.path().join("uci");
+    let [toml, of_openwrt] = [None, Some(uci.clone())].map(|uci| arguments(folder.path(), uci));
+    let refused =
+        |args: &JoinArgs| matches!(refuse_existing(args), Err(Failure::Other(why)) if why.contains("already set up"));
+    assert!(!refused(&toml) && !refused(&of_openwrt));
+    fs::write(folder.path().join(CONFIG_FILE), "").unwrap();
+    fs::write(&uci, "config roam6 'main'\n\toption enabled '0'\n").unwrap();
+    assert!(refused(&toml) && !refused(&of_openwrt));
+    fs::write(&uci, "config roam6 'main'\n\toption enabled '1'\n").unwrap();
+    assert!(refused(&of_openwrt));
+    fs::write(&uci, "").unwrap();
     std::os::unix::fs::symlink("nowhere", folder.path().join(KEY_FILE)).unwrap();
-    assert!(matches!(refuse_existing(folder.path()), Err(Failure::Other(why)) if why.contains("already set up")));
+    assert!(refused(&toml) && refused(&of_openwrt));
+}
+
+fn arguments(dir: &Path, uci: Option<PathBuf>) -> JoinArgs {
+    JoinArgs {
+        invitation: None,
+        file: None,
+        uplink: Vec::new(),
+        inside: Vec::new(),
+        no_inside: false,
+        metered: Vec::new(),
+        dir: dir.to_owned(),
+        uci,
+        no_start: true,
+        wait: Duration::ZERO,
+        yes: true,
+        json: false,
+    }
 }
 
 #[test]
