@@ -4,114 +4,16 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
+#[path = "testbed/openwrt.rs"]
+mod openwrt;
 mod testbed;
 
+use openwrt::{FILES, Root};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use testbed::{BINARY, Running, Testbed, wait_for};
-
-/// The part of OpenWrt's /lib/functions.sh that is used: settings are words of the shell there too. And what procd is told
-/// is printed.
-const FUNCTIONS: &str = r#"
-config() {
-  CONFIG_COUNT=$((${CONFIG_COUNT:-0} + 1)) CONFIG_SECTION=${2:-cfg$CONFIG_COUNT} CONFIG_SECTIONS="${CONFIG_SECTIONS-} $CONFIG_SECTION"
-  eval "CONFIG_${CONFIG_SECTION}_TYPE=\$1"; config_cb "$1" "${2-}"
-}
-option() { eval "CONFIG_${CONFIG_SECTION}_$1=\$2"; option_cb "$1" "$2"; }
-list() { eval "CONFIG_${CONFIG_SECTION}_$1=\"\${CONFIG_${CONFIG_SECTION}_$1:+\$CONFIG_${CONFIG_SECTION}_$1 }\$2\""; list_cb "$1" "$2"; }
-config_load() { CONFIG_SECTIONS=; . "$ROOT/etc/config/$1"; config_cb; }
-config_get() { eval "$1=\${CONFIG_$2_$3-}"; }
-config_get_bool() { eval "$1=\${CONFIG_$2_$3:-$4}"; }
-config_foreach() {
-  for section in $CONFIG_SECTIONS; do eval "[ \"\$CONFIG_${section}_TYPE\" != $2 ]" || "$1" "$section"; done
-}
-type config_cb >/dev/null 2>&1 || { config_cb() { :; }; option_cb() { :; }; list_cb() { :; }; }
-procd_open_instance() { :; }
-procd_close_instance() { :; }
-procd_set_param() { echo "procd $*"; }
-procd_add_reload_trigger() { echo "trigger $*"; }
-procd_add_reload_interface_trigger() { echo "interface trigger $*"; }
-procd_send_signal() { echo "signal $*"; }
-ubus() { echo "ubus $*"; }
-logger() { [ "$1" != -s ] || echo "logger $*" >&2; }
-"#;
-const NETWORK: &str =
-    r#"network_get_device() { [ "$2" = wwan ] && eval "$1=wwan0" || { [ "$2" = lan ] && eval "$1=br-lan"; }; }"#;
-/// The same of /lib/netifd/netifd-proto.sh.
-const NETIFD: &str = r#"
-for word in run_command kill_command notify_error block_restart init_update send_update; do
-  eval "proto_$word() { echo \"$word \$*\"; }"
-done
-"#;
-
-/// Where each file of the package belongs.
-const FILES: [(&str, &str); 8] = [
-    ("uci-to-toml", "usr/lib/roam6/uci-to-toml"),
-    ("nemo-to-toml", "usr/lib/roam6/nemo-to-toml"),
-    ("toml.sh", "usr/lib/roam6/toml.sh"),
-    ("netifd-run", "usr/lib/roam6/netifd-run"),
-    ("events", "usr/lib/roam6/events"),
-    ("roam6.init", "etc/init.d/roam6"),
-    ("nemo.sh", "lib/netifd/proto/nemo.sh"),
-    ("roam6.hotplug", "etc/hotplug.d/iface/70-roam6"),
-];
-
-/// A root with the files of the package, in which paths of scripts lead to it.
-struct Root(tempfile::TempDir);
-
-impl Root {
-    fn new(settings: &str) -> Root {
-        let root = Root(tempfile::tempdir().unwrap());
-        root.write("lib/functions.sh", FUNCTIONS);
-        root.write("lib/functions/network.sh", NETWORK);
-        root.write("lib/netifd/netifd-proto.sh", NETIFD);
-        root.write("sbin/hotplug-call", "#!/bin/sh\necho \"hotplug $1 $ACTION $INTERFACE\"\n");
-        root.write("sbin/ubus", "#!/bin/sh\necho \"ubus $*\"\n");
-        root.write("etc/config/roam6", settings);
-        // Where the daemon of a test listens is not where one of this machine would.
-        let run = root.0.path().join("run");
-        let asks = format!("*) exec {BINARY} \"$@\" --run-dir {}", run.display());
-        root.write(
-            "usr/sbin/roam6",
-            &format!("#!/bin/sh\ncase $1 in run | check) exec {BINARY} \"$@\" ;; {asks} ;; esac\n"),
-        );
-        let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/openwrt/files");
-        for (name, to) in FILES {
-            let mut script = fs::read_to_string(files.join(name)).unwrap();
-            for path in
-                ["/lib/functions", "/lib/netifd", "/usr/lib/roam6", "/usr/sbin/roam6", "/sbin/hotplug-call", "/var/etc"]
-            {
-                script = script.replace(path, &format!("$ROOT{path}"));
-            }
-            root.write(to, &script);
-        }
-        let key = root.write("etc/roam6/mr1.key", "spi = 256\nkey = \"000102030405060708090a0b0c0d0e0f\"\n");
-        fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
-        root
-    }
-
-    fn write(&self, path: &str, text: &str) -> PathBuf {
-        let path = self.at(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text.replace("/etc/roam6/", &format!("{}/etc/roam6/", self.0.path().display()))).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    }
-
-    /// Where something is in it.
-    fn at(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
-    }
-
-    /// Runs this in a shell; what it prints, and whether all went well.
-    fn shell(&self, script: &str) -> (bool, String) {
-        let output = Command::new("sh").args(["-uc", script]).env("ROOT", self.0.path()).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        (output.status.success(), text)
-    }
-}
 
 fn example() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/openwrt/files/roam6.config");
@@ -137,6 +39,10 @@ config mobile
 	option home_address '2001:db8:1::100'
 	list prefixes '2001:db8:100::/56'
 	option key_file '/etc/roam6/mr1.key'
+
+config invitation
+	option id '0123456789012345'
+	option expires '2026-11-30T15:20:00Z'
 ";
 
 /// The output of `roam6 check` for it, and whether it is accepted.
@@ -208,6 +114,10 @@ config uplink
 config uplink
 	option interface 'eth0.2'
 
+config uplink_probe
+	option interval '1s'
+	option standby '5m'
+
 config ingress
 	option network 'lan'
 	option prefix '2001:db8:100::/64'
@@ -235,6 +145,9 @@ config geo
 config position
 	option latitude '48.1374'
 	option longitude '-11'
+
+config security
+	option mode 'drop'
 
 config facilities
 	option station_id '12'
@@ -401,8 +314,7 @@ fn a_netifd_interface_of_protocol_nemo_is_a_mobile_router() {
     let root = with_interface(INTERFACE);
     let (good, text) = root.shell(&format!("{SETUP} && proto_nemo_renew nemo && proto_nemo_teardown nemo"));
     let file = root.at("var/etc/roam6-nemo.toml");
-    let run =
-        format!("run_command nemo {}/usr/lib/roam6/netifd-run nemo {}\n", root.0.path().display(), file.display());
+    let run = format!("run_command nemo {}/usr/lib/roam6/netifd-run nemo {}\n", root.path().display(), file.display());
     assert!(good && text == format!("{run}kill_command nemo 1\nkill_command nemo\n"), "{text}");
     let toml = fs::read_to_string(file).unwrap();
     for line in [
@@ -459,7 +371,7 @@ fn netifd_and_ubus_receive_events() {
     let mut netifd = testbed.router.command(&["sh", "-c"]);
     netifd.arg(format!("exec sh \"$ROOT/usr/lib/roam6/netifd-run\" nemo {}", config.display()));
     let path = format!("{}:{}", root.at("sbin").display(), std::env::var("PATH").unwrap());
-    netifd.env("ROOT", root.0.path()).env("PATH", path).stdin(Stdio::null()).stderr(Stdio::null());
+    netifd.env("ROOT", root.path()).env("PATH", path).stdin(Stdio::null()).stderr(Stdio::null());
     let mut netifd = Running(netifd.stdout(fs::File::create(&log).unwrap()).spawn().unwrap());
     let logged = |line: &str| fs::read_to_string(&log).unwrap().lines().any(|found| found.starts_with(line));
 
@@ -474,6 +386,30 @@ fn netifd_and_ubus_receive_events() {
     wait_for("down", || logged("init_update * 0") && logged("hotplug roam6 down nemo"));
 }
 
+/// What the makefiles for OpenWrt's build system say of the project.
+#[test]
+fn feed_packages_have_version_publisher_and_licence() {
+    let release = include_str!("../../dist/release.env");
+    let value = |name: &str| {
+        let line = release.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).expect(name);
+        line.trim_matches('"').to_owned()
+    };
+    for (makefile, url) in [
+        (include_str!("../../dist/openwrt/Makefile"), "  URL"),
+        (include_str!("../../dist/openwrt/luci-app-roam6/Makefile"), "LUCI_URL"),
+    ] {
+        for (name, wanted) in [
+            ("PKG_VERSION", env!("CARGO_PKG_VERSION").to_owned()),
+            ("PKG_MAINTAINER", value("MAINTAINER")),
+            ("PKG_LICENSE", value("LICENSE")),
+            (url, value("HOMEPAGE")),
+        ] {
+            let line = format!("{name}:={wanted}");
+            assert!(makefile.lines().any(|found| found == line), "no {line} in\n{makefile}");
+        }
+    }
+}
+
 /// Packed as opkg unpacks it, in the order it wants; and its scripts do what every package's do.
 #[test]
 fn the_opkg_package_has_all_files() {
@@ -482,7 +418,7 @@ fn the_opkg_package_has_all_files() {
     let packed = Command::new(scripts.join("make-ipk"))
         .args(["mipsel_24kc"])
         .arg(root.at("usr/sbin/roam6"))
-        .arg(root.0.path())
+        .arg(root.path())
         .output()
         .unwrap();
     assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
@@ -500,8 +436,6 @@ fn the_opkg_package_has_all_files() {
         let runs = fs::metadata(&packed).expect(name).permissions().mode() & 0o111 != 0;
         assert_eq!(runs, !["toml.sh", "roam6.hotplug"].contains(&name), "{name}");
     }
-    let feed = include_str!("../../dist/openwrt/Makefile");
-    assert!(feed.contains(&format!("PKG_VERSION:={}\n", env!("CARGO_PKG_VERSION"))), "another version in the feed");
     assert_eq!(fs::read_to_string(root.at("data/lib/upgrade/keep.d/roam6")).unwrap(), "/etc/roam6/\n");
     assert!(root.at("data/usr/sbin/roam6").exists() && root.at("data/etc/config/roam6").exists());
     root.write("lib/functions.sh", "default_postinst() { echo began $#; }; default_prerm() { echo ended $#; }");
