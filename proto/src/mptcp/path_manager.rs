@@ -422,6 +422,8 @@ impl Engine for PathManager {
                 mtu: link.mtu,
                 router: link.router(now),
                 addresses: addresses.map(|held| held.endpoint.address).collect(),
+                bid: None,
+                changed: None,
                 state: match (link.up, link.needs_router(now)) {
                     (false, _) => LinkState::Down,
                     (true, true) => LinkState::NoRouter,

@@ -50,6 +50,8 @@ impl Shim {
             mtu: event.mtu,
             router: self.uplinks.default_router(now, event.link),
             addresses: addresses.iter().copied().collect(),
+            bid: None,
+            changed: None,
             state: if event.up { LinkState::Up } else { LinkState::Down },
         }));
         self.addresses.fill_view(now, view);

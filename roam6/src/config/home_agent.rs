@@ -3,14 +3,14 @@
 use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::HumanDuration;
-use crate::config::prefix_table::{HomeNetwork, MAX_BINDINGS, Mobile, PrefixTableBuilder};
+use crate::config::prefix_table::{HomeNetwork, MAX_BINDINGS, Mobile, MobileRouterNames, PrefixTableBuilder};
 use crate::config::source::{Diagnostics, Problem, Source};
 use crate::files::folder_of;
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, Ipv4Pool, PrefixTable};
 use roam6_proto::nemo::dsmip::NATKATIMEOUT as DEFAULT_KEEPALIVE;
 use roam6_wire::ip6::MINIMUM_MTU;
-use roam6_wire::{Ipv4Endpoint, Prefix};
+use roam6_wire::{HomeAddress, Ipv4Endpoint, Prefix};
 use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -97,6 +97,8 @@ impl PrefixPoolTable {
 pub(crate) struct HomeAgent {
     /// The settings, the whole prefix table inside.
     pub(crate) config: HomeAgentConfig,
+    /// The names of its mobile routers.
+    pub(crate) names: Arc<MobileRouterNames>,
     /// The file of the prefix table, if it has one.
     pub(crate) table_file: Option<PathBuf>,
     /// Problems of the rejected rows of the prefix table.
@@ -111,6 +113,7 @@ pub(crate) struct HomeAgent {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct InlineRows {
     table: Arc<PrefixTable>,
+    names: Arc<MobileRouterNames>,
     refused: Vec<Problem>,
 }
 
@@ -129,10 +132,13 @@ impl HomeAgent {
     fn read_table(mut self) -> Result<HomeAgent, Vec<Problem>> {
         let Some(path) = self.table_file.clone() else {
             (self.config.prefix_table, self.refused) = (self.inline.table.clone(), self.inline.refused.clone());
+            self.names = self.inline.names.clone();
             return Ok(self);
         };
         let mut rows = PrefixTableBuilder::new(HomeNetwork::of_config(&self.config), &self.inline.table);
         self.is_explicitly_empty = rows.read(&path)?;
+        let names = self.inline.names.iter().map(|(home, name)| (*home, name.clone())).chain(rows.take_names());
+        self.names = Arc::new(names.collect());
         let (table, refused) = rows.finish(&path);
         self.refused = self.inline.refused.iter().cloned().chain(refused).collect();
         self.config.prefix_table = Arc::new(table);
@@ -156,10 +162,13 @@ impl HomeAgent {
             return Ok((self, 0));
         }
         let mut rows = PrefixTableBuilder::new(HomeNetwork::of_config(&self.config), &self.config.prefix_table);
-        let kept = former.config.prefix_table.rows.iter().filter(|row| rows.retain_former(row)).count();
+        let kept = former.config.prefix_table.rows.iter().filter(|row| rows.retain_former(row));
+        let kept: Vec<HomeAddress> = kept.map(|row| row.home_address).collect();
+        let names = kept.iter().filter_map(|home| Some((*home, former.names.get(home)?.clone())));
+        Arc::make_mut(&mut self.names).extend(names);
         let (table, _) = rows.finish(Path::new(""));
         self.config.prefix_table = Arc::new(table);
-        Ok((self, kept))
+        Ok((self, kept.len()))
     }
 }
 
@@ -307,10 +316,12 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
     }
     let mut rows = PrefixTableBuilder::new(HomeNetwork::of_config(&config), &PrefixTable::default());
     section.mobile.into_iter().for_each(|row| rows.add(row, diagnostics.source));
+    let names = Arc::new(rows.take_names());
     let (table, refused) = rows.finish(diagnostics.source.path());
-    let inline = InlineRows { table: Arc::new(table), refused };
+    let inline = InlineRows { table: Arc::new(table), names, refused };
     config.prefix_table = inline.table.clone();
-    let agent = HomeAgent { config, table_file, refused: Vec::new(), inline, is_explicitly_empty: false };
+    let (names, refused) = (inline.names.clone(), Vec::new());
+    let agent = HomeAgent { config, names, table_file, refused, inline, is_explicitly_empty: false };
     match agent.clone().read_table() {
         Ok(agent) => agent,
         Err(problems) => {

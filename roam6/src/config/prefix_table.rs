@@ -104,8 +104,12 @@ pub(crate) struct PrefixTableBuilder<'a> {
     prefixes: BTreeMap<Prefix, HomeAddress>,
     /// Prefix lengths that the host must distinguish, those of IPv4 prefixes as IPv4-mapped ones.
     lengths: BTreeSet<u8>,
+    names: MobileRouterNames,
     refused: Problems,
 }
+
+/// The names of mobile routers, by home address, of those that have one.
+pub(crate) type MobileRouterNames = BTreeMap<HomeAddress, Box<str>>;
 
 impl<'a> PrefixTableBuilder<'a> {
     /// Begins with rows that were checked before.
@@ -113,8 +117,8 @@ impl<'a> PrefixTableBuilder<'a> {
         let (addresses, prefixes) = (BTreeSet::new(), BTreeMap::new());
         let pool = home.pool_length.map(|length| length.saturating_add(IPV4_MAPPED_PREFIX_LENGTH));
         let lengths = pool.into_iter().chain(RESERVED_PREFIX_LENGTHS).collect();
-        let (table, refused) = (PrefixTable::default(), Problems::default());
-        let mut rows = PrefixTableBuilder { home, table, addresses, prefixes, lengths, refused };
+        let (table, names, refused) = (PrefixTable::default(), BTreeMap::new(), Problems::default());
+        let mut rows = PrefixTableBuilder { home, table, addresses, prefixes, lengths, names, refused };
         known.rows.iter().for_each(|row| rows.accept(row.clone()));
         rows
     }
@@ -151,10 +155,14 @@ impl<'a> PrefixTableBuilder<'a> {
     /// Adds a row, unless something is wrong with it.
     pub(crate) fn add(&mut self, row: Spanned<Mobile>, source: &Source) {
         let mut diagnostics = Diagnostics::sharing_limit_with(source, &self.refused);
+        let name = row.name.as_ref().map(|name| (HomeAddress(*row.home_address), name.as_str().into()));
         let checked = self.check(row, &mut diagnostics);
         match diagnostics.into_problems() {
             Some(problems) => self.refused.extend(problems),
-            None => checked.into_iter().for_each(|row| self.accept(row)),
+            None => {
+                checked.into_iter().for_each(|row| self.accept(row));
+                self.names.extend(name);
+            }
         }
     }
 
@@ -174,6 +182,11 @@ impl<'a> PrefixTableBuilder<'a> {
         self.table.rows.shrink_to_fit();
         self.table.rows.sort_by_key(|row| row.home_address);
         (self.table, self.refused.into_vec(path))
+    }
+
+    /// The names of the rows that were added.
+    pub(crate) fn take_names(&mut self) -> MobileRouterNames {
+        core::mem::take(&mut self.names)
     }
 
     fn accept(&mut self, row: PrefixTableRow) {

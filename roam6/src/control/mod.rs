@@ -3,6 +3,7 @@
 pub(crate) mod client;
 pub(crate) mod part;
 
+use crate::daemon::handover_meter::MoveCounts;
 use part::Part;
 use roam6_linux::firewall::Firewall;
 use roam6_linux::mptcp::diag::{Connection, Connections};
@@ -95,6 +96,9 @@ pub(crate) struct NodeState {
     /// The firewall on the path of tunnelled packets, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) firewall: Option<Firewall>,
+    /// Handovers of the mobile router, for the metrics.
+    #[serde(skip)]
+    pub(crate) moves: MoveCounts,
     /// The state of the roles.
     #[serde(flatten)]
     pub(crate) view: View,
@@ -110,6 +114,9 @@ pub(crate) struct WatchLine<'a> {
     /// Name of the interface whose index is the event's `link`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) link_name: Option<&'a str>,
+    /// Name of the mobile router with the event's home address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mobile_router: Option<&'a str>,
     /// The event.
     #[serde(flatten)]
     pub(crate) report: &'a Report,
@@ -215,6 +222,7 @@ impl NodeState {
             config_loaded_unix: self.config_loaded_unix,
             packets: if part == Part::Counters { self.packets.clone() } else { VecMap::new() },
             firewall: self.firewall.clone().filter(|_| part == Part::Tunnels),
+            moves: MoveCounts::default(),
             view,
         }
     }

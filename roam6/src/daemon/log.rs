@@ -10,6 +10,7 @@ use nix::time::{ClockId, clock_gettime};
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::report::{DropReason, GeoReport, HostReport, LinkReport, MptcpReport, NemoReport};
 use roam6_proto::{Report, Time};
+use roam6_wire::HomeAddress;
 use std::io::Write;
 
 /// Most lines of one kind per [`PERIOD`].
@@ -60,7 +61,15 @@ impl Log {
     }
 
     /// Logs a report, unless its kind has exceeded [`MAX_LINES_PER_PERIOD`].
-    pub(crate) fn report(&mut self, now: Time, unix_micros: u64, report: &Report, names: &LinkNames) {
+    /// `mobile_router` is the home address in it that has a name, and that name.
+    pub(crate) fn report(
+        &mut self,
+        now: Time,
+        unix_micros: u64,
+        report: &Report,
+        names: &LinkNames,
+        mobile_router: Option<(HomeAddress, &str)>,
+    ) {
         let (level, more) = match report {
             Report::Host(HostReport::Dropped { reason, .. }) => self.level_of_drop(now, *reason),
             report => (level(report), 0),
@@ -74,7 +83,7 @@ impl Log {
         if *count > MAX_LINES_PER_PERIOD {
             return;
         }
-        let text = names.name_links(&report.to_string());
+        let text = with_name(names.name_links(&report.to_string()), mobile_router);
         match more {
             0 => self.write(level, unix_micros, &text),
             more => self.write(level, unix_micros, &format_args!("{text} ({more} more since the last warning)")),
@@ -111,6 +120,14 @@ impl Log {
             }
         }
     }
+}
+
+/// The text with the name of the mobile router before its home address.
+fn with_name(text: String, mobile_router: Option<(HomeAddress, &str)>) -> String {
+    let Some((home, name)) = mobile_router else { return text };
+    let home = home.to_string();
+    // All texts begin with it.
+    text.strip_prefix(&home).map(|rest| format!("{name} ({home}){rest}")).unwrap_or(text)
 }
 
 /// 2020-01-01 in microseconds since 1970: a wall clock before it has not been set since boot.
@@ -192,6 +209,14 @@ mod tests {
         assert_eq!(log.level_of_drop(at(2), DropReason::Secured), (Level::Warning, 0), "another reason");
         assert_eq!(log.level_of_drop(at(601), DropReason::BadAuthenticator), (Level::Warning, 98));
         assert_eq!(log.level_of_drop(at(602), DropReason::Duplicate), (Level::Debug, 0));
+    }
+
+    #[test]
+    fn a_mobile_router_with_a_name_is_named() {
+        let home = HomeAddress("2001:db8:1::1".parse().unwrap());
+        let named = |text: &str| with_name(text.to_owned(), Some((home, "van")));
+        assert_eq!(named("2001:db8:1::1 deregistered: gone"), "van (2001:db8:1::1) deregistered: gone");
+        assert_eq!(named("path 1 to 2001:db8:1::1: silent"), "path 1 to 2001:db8:1::1: silent");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `roam6 run`: the event loop between the roles of this host (the node) and its kernel (the host).
 
 mod background_task;
+pub(crate) mod handover_meter;
 mod link_names;
 mod log;
 mod notify;
@@ -16,10 +17,12 @@ mod subflow_age;
 mod table_watch;
 
 use crate::config::Config;
+use crate::config::prefix_table::MobileRouterNames;
 use crate::control::{Request, Response, WatchLine};
 use crate::exit::Failure;
 use crate::host_check;
 use core::time::Duration;
+use handover_meter::HandoverMeter;
 use link_names::LinkNames;
 pub(crate) use log::Level;
 use log::Log;
@@ -41,6 +44,7 @@ use state_dump::{DumpFormat, StateDumps};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use subflow_age::SubflowAges;
 use table_watch::TableWatch;
 
@@ -117,6 +121,8 @@ struct EventSink {
     counters: VecMap<String, u64>,
     ages: SubflowAges,
     names: LinkNames,
+    routers: Arc<MobileRouterNames>,
+    handovers: HandoverMeter,
 }
 
 impl Daemon {
@@ -160,6 +166,7 @@ impl Daemon {
         }
         if let Some(agent) = &daemon.config.home_agent {
             daemon.log_refused_rows(agent, 0);
+            daemon.events.routers = agent.names.clone();
         }
         daemon.watch_table();
         Ok(daemon)
@@ -382,7 +389,8 @@ impl EventSink {
     fn new(least: Level) -> EventSink {
         let clock = (Time::ZERO, Clock { unix_micros: log::wall_clock() });
         let (ages, names) = (SubflowAges::default(), LinkNames::default());
-        EventSink { log: Log::to_stderr(least), clock, counters: VecMap::new(), ages, names }
+        let (routers, handovers) = (Arc::default(), HandoverMeter::default());
+        EventSink { log: Log::to_stderr(least), clock, counters: VecMap::new(), ages, names, routers, handovers }
     }
 
     fn unix_micros(&self, now: Time) -> u64 {
@@ -392,11 +400,17 @@ impl EventSink {
 
     fn publish(&mut self, at: Time, report: &Report, server: &mut Server, reactor: &mut impl Reactor) {
         let unix_micros = self.unix_micros(at);
-        self.log.report(at, unix_micros, report, &self.names);
+        let mobile_router = match report {
+            Report::Nemo(report) => report.home_address().and_then(|home| Some((home, &**self.routers.get(&home)?))),
+            _ => None,
+        };
+        self.log.report(at, unix_micros, report, &self.names, mobile_router);
         self.ages.observe(at, report);
+        self.handovers.observe(at, report);
         if server.has_watchers() {
             let link_name = report.link().and_then(|link| self.names.find(link));
-            let line = WatchLine { unix_micros, at: at.as_micros(), link_name, report };
+            let mobile_router = mobile_router.map(|(_, name)| name);
+            let line = WatchLine { unix_micros, at: at.as_micros(), link_name, mobile_router, report };
             server.publish(&serde_json::to_string(&line).unwrap_or_default(), at, reactor);
         }
     }

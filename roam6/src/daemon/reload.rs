@@ -115,6 +115,7 @@ impl Daemon {
         self.log_refused_rows(&agent, kept);
         if let Some(old) = &mut self.config.home_agent {
             old.adopt_table(agent);
+            self.events.routers = old.names.clone();
         }
         self.update_esp_receiver();
         self.apply_order(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table)));
@@ -208,6 +209,7 @@ impl Daemon {
         self.log_refused_rows(&agent, kept);
         if let Some(old) = &mut self.config.home_agent {
             old.adopt_table(agent);
+            self.events.routers = old.names.clone();
         }
         if former.config.prefix_table != table {
             self.apply_order(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table)));

@@ -75,7 +75,11 @@ impl Daemon {
             Some(collecting) => collecting,
             None => self.begin_collecting(now),
         };
+        let known = collecting.state.view.bindings.len();
         collecting.cursor = self.node.view_page(now, collecting.cursor, &mut collecting.state.view);
+        for row in collecting.state.view.bindings.iter_mut().skip(known) {
+            row.name = self.events.routers.get(&row.home_address).map(|name| name.to_string());
+        }
         collecting.drop_unrequested_rows();
         if collecting.cursor.is_some() && collecting.needs_all_pieces() {
             self.dumps.collecting = Some(collecting);
@@ -120,6 +124,7 @@ impl Daemon {
             config_loaded_unix: self.events.unix_micros(self.config_loaded) / 1_000_000,
             packets: self.host.counters(),
             firewall: self.host.firewall(),
+            moves: self.events.handovers.counts.clone(),
             view: View { counters: self.events.counters.clone().into(), ..View::default() },
         };
         let clients = std::mem::take(&mut self.dumps.requested);

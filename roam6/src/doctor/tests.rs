@@ -86,6 +86,8 @@ fn link(name: &str, role: LinkRole, state: LinkState) -> LinkView {
         mtu: 1500,
         router: None,
         addresses: vec![ip(CARE_OF)],
+        bid: None,
+        changed: None,
         state,
         fault: None,
         fault_status: None,
@@ -102,6 +104,7 @@ fn binding(role: BindingRole) -> BindingView {
     BindingView {
         role,
         home_address: HomeAddress(ip(HOME)),
+        name: None,
         bid: Bid(1),
         care_of: Some(ip(CARE_OF)),
         udp_port: None,
@@ -110,6 +113,7 @@ fn binding(role: BindingRole) -> BindingView {
         sequence: Sequence(7),
         remaining: Duration::from_secs(400),
         state: BindingState::Bound,
+        changed: None,
         refused_prefixes: Vec::new(),
         fault: None,
         fault_status: None,
@@ -182,6 +186,10 @@ fn router() -> Facts {
             weight: 1,
             far: Vec::new(),
             state: PathState::Up,
+            changed: None,
+            link: None,
+            quality: None,
+            traffic: None,
         }],
         ..View::default()
     };

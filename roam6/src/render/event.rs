@@ -97,7 +97,7 @@ mod tests {
             lifetime: Duration::from_secs(600),
             moved: true,
         });
-        let line = WatchLine { unix_micros: 1_500_000, at: 7, link_name: None, report: &report };
+        let line = WatchLine { unix_micros: 1_500_000, at: 7, link_name: None, mobile_router: None, report: &report };
         let line = serde_json::to_string(&line).unwrap();
         assert_eq!(
             render(&line),
@@ -114,7 +114,7 @@ mod tests {
             bid: roam6_wire::Bid(1),
             address: "::105f:ffff:c0a8:10a".parse().unwrap(),
         });
-        let line = WatchLine { unix_micros: 0, at: 7, link_name: Some("wlan0"), report: &report };
+        let line = WatchLine { unix_micros: 0, at: 7, link_name: Some("wlan0"), mobile_router: None, report: &report };
         let text = render(&serde_json::to_string(&line).unwrap());
         assert!(text.ends_with(" care_of_gone address=192.168.1.10:4191 bid=1 link=wlan0"), "{text}");
         let line = r#"{"unix_micros":0,"event":"refused","status":142}"#;
@@ -128,6 +128,10 @@ mod tests {
         let lines: Vec<String> = lines.lines().map(render).collect();
         assert_eq!(lines.len(), 10);
         assert!(lines[0].contains(" state_binding bid=1 care_of=2001:db8:2::1 "), "{}", lines[0]);
-        assert!(lines[3].contains(" state_tunnel bid=1 far=2001:db8:1::100/128,2001:db8:100::/56 "), "{}", lines[3]);
+        assert!(
+            lines[3].contains(" state_tunnel bid=1 changed=1h2m far=2001:db8:1::100/128,2001:db8:100::/56 "),
+            "{}",
+            lines[3]
+        );
     }
 }

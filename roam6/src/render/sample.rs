@@ -1,6 +1,7 @@
 //! A state for the tests of all renderings.
 
 use crate::control::NodeState;
+use crate::daemon::handover_meter::{Cause, Histogram, MoveCounts, PathChange};
 use core::time::Duration;
 use roam6_proto::View;
 use roam6_proto::base::vec_map::VecMap;
@@ -19,6 +20,8 @@ pub(crate) fn state() -> NodeState {
         last_error: None,
         error_age: None,
         role: BindingRole::HomeAgent,
+        name: None,
+        changed: None,
         home_address: HomeAddress(home.parse().unwrap()),
         bid: Bid(0),
         care_of: None,
@@ -31,6 +34,8 @@ pub(crate) fn state() -> NodeState {
     };
     let away = BindingView {
         bid: Bid(1),
+        name: Some("van".to_owned()),
+        changed: Some(Duration::from_secs(3720)),
         care_of: Some("2001:db8:2::1".parse().unwrap()),
         sequence: Sequence(42),
         remaining: Duration::from_secs(552),
@@ -68,6 +73,8 @@ pub(crate) fn state() -> NodeState {
             mtu: 1500,
             router: None,
             addresses: vec!["2001:db8:1::1".parse().unwrap()],
+            bid: Some(Bid(1)),
+            changed: Some(Duration::from_secs(40)),
             state: LinkState::Home,
         }],
         tunnels: vec![TunnelView {
@@ -79,6 +86,10 @@ pub(crate) fn state() -> NodeState {
             weight: 1,
             far: vec!["2001:db8:1::100/128".parse().unwrap(), "2001:db8:100::/56".parse().unwrap()],
             state: PathState::Up,
+            changed: Some(Duration::from_secs(3720)),
+            link: None,
+            quality: None,
+            traffic: None,
         }],
         endpoints: vec![EndpointView {
             address: "2001:db8:2::5".parse().unwrap(),
@@ -132,6 +143,14 @@ pub(crate) fn state() -> NodeState {
         config_loaded_unix: 1_793_491_000,
         packets: [("forwarded".to_owned(), 1_000)].into(),
         firewall: None,
+        moves: moves(),
         view,
     }
+}
+
+/// Three handovers, and a path that failed three times.
+fn moves() -> MoveCounts {
+    let histogram =
+        Histogram { buckets: [0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0], count: 3, sum: Duration::from_millis(40_070) };
+    MoveCounts { handovers: [(Cause::LinkDown, histogram)].into(), changes: [((Bid(1), PathChange::Down), 3)].into() }
 }

@@ -78,7 +78,8 @@ pub(crate) fn to_text(state: &NodeState) -> String {
     for row in faults(state).take(MAX_FAULTS) {
         let age = row.error_age.map(|age| format!(" (for {})", format_duration(age))).unwrap_or_default();
         let why = row.last_error.as_deref().unwrap_or_default();
-        let _ = writeln!(text, "  {}: {}{age}", row.home_address, clean(why));
+        let name = row.name.as_deref().map(|name| format!("{} ", clean(name))).unwrap_or_default();
+        let _ = writeln!(text, "  {name}{}: {}{age}", row.home_address, clean(why));
     }
     text.push_str(if works(state) { "no fault\n" } else { ADVICE });
     text
@@ -114,6 +115,9 @@ fn line(link: &LinkView) -> String {
     if let Some(transport) = &link.transport {
         let _ = write!(text, "  {transport}");
     }
+    if let Some(age) = link.changed {
+        let _ = write!(text, "  for {}", format_duration(Duration::from_secs(age.as_secs())));
+    }
     text.trim_end().to_owned()
 }
 
@@ -130,6 +134,7 @@ pub(crate) fn to_json(state: &NodeState) -> Value {
         .map(|row| {
             json!({
                 "home_address": row.home_address,
+                "name": row.name,
                 "fault": row.fault,
                 "status": row.fault_status,
                 "text": row.last_error,
@@ -166,6 +171,7 @@ fn link_json(link: &LinkView) -> Value {
         "sent_octets": link.usage.map(|usage| usage.tx),
         "received_octets": link.usage.map(|usage| usage.rx),
         "transport": link.transport,
+        "changed_s": link.changed.map(|age| age.as_secs()),
         "fault": link.fault,
         "text": link.last_error,
         "hints": link.hints,
@@ -192,7 +198,9 @@ mod tests {
         let node = router(LinkState::Visited);
         let text = to_text(&node);
         assert!(works(&node), "{text}");
-        for part in ["bound to 2001:db8:1::1 with 2001:db8:100::/56", "visited", "48 ms", "3.1 %", "no fault"] {
+        for part in
+            ["bound to 2001:db8:1::1 with 2001:db8:100::/56", "visited", "48 ms", "3.1 %", "for 40s", "no fault"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         let json = to_json(&node);

@@ -6,7 +6,7 @@ use crate::control::NodeState;
 use crate::render::table::Table;
 use core::time::Duration;
 use roam6_proto::base::vec_map::VecMap;
-use roam6_proto::contract::view::{BindingView, UsageView};
+use roam6_proto::contract::view::{BindingView, QualityView, UsageView};
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::fmt::Display;
 use std::net::Ipv6Addr;
@@ -25,6 +25,8 @@ pub(crate) fn bindings(state: &NodeState) -> Table {
             ("REMAINING", |row| format_duration(row.remaining)),
             ("ROLE", |row| row.role.to_string()),
             ("STATE", |row| row.state.to_string()),
+            ("SINCE", |row| age(row.changed)),
+            ("NAME", |row| row.name.clone().unwrap_or_default()),
         ],
     );
     for row in &state.view.bindings {
@@ -44,11 +46,14 @@ pub(crate) fn links(state: &NodeState) -> Table {
             ("MTU", |row| row.mtu.to_string()),
             ("ROUTER", |row| optional(row.router)),
             ("ADDRESSES", |row| list(&row.addresses)),
-            ("RTT", |row| row.quality.map_or_else(String::new, |quality| format_duration(quality.rtt))),
-            ("LOSS", |row| row.quality.map_or_else(String::new, |quality| percent(quality.loss_permille))),
+            ("RTT", |row| rtt(row.quality)),
+            ("LOSS", |row| loss(row.quality)),
             ("TRANSPORT", |row| optional(row.transport.as_ref())),
+            ("SENT", |row| row.usage.map(|usage| format_octets(usage.total_tx)).unwrap_or_default()),
+            ("RECEIVED", |row| row.usage.map(|usage| format_octets(usage.total_rx)).unwrap_or_default()),
             ("USED", |row| row.usage.map_or_else(|| optional(None::<u64>), used)),
             ("STATE", |row| row.state.to_string()),
+            ("SINCE", |row| age(row.changed)),
         ],
     );
     for row in &state.view.links {
@@ -72,7 +77,13 @@ pub(crate) fn tunnels(state: &NodeState) -> Table {
             ("MTU", |row| row.mtu.to_string()),
             ("WEIGHT", |row| row.weight.to_string()),
             ("TO", |row| destinations(&row.far)),
+            ("LINK", |row| row.link.clone().unwrap_or_default()),
+            ("RTT", |row| rtt(row.quality)),
+            ("LOSS", |row| loss(row.quality)),
+            ("SENT", |row| row.traffic.map(|traffic| format_octets(traffic.tx)).unwrap_or_default()),
+            ("RECEIVED", |row| row.traffic.map(|traffic| format_octets(traffic.rx)).unwrap_or_default()),
             ("STATE", |row| row.state.to_string()),
+            ("SINCE", |row| age(row.changed)),
         ],
     )
 }
@@ -86,6 +97,19 @@ pub(crate) fn firewall(state: &NodeState) -> String {
         (true, false) => format!("firewall: {chains}; packets take the kernel's path through it\n"),
         (false, _) => format!("firewall: {chains}; not applied to packets on the fast path (firewall = \"bypass\")\n"),
     }
+}
+
+fn rtt(quality: Option<QualityView>) -> String {
+    quality.map_or_else(String::new, |quality| format_duration(quality.rtt))
+}
+
+fn loss(quality: Option<QualityView>) -> String {
+    quality.map_or_else(String::new, |quality| percent(quality.loss_permille))
+}
+
+/// An age in whole seconds.
+fn age(age: Option<Duration>) -> String {
+    age.map(|age| format_duration(Duration::from_secs(age.as_secs()))).unwrap_or_default()
 }
 
 /// Thousandths as a percentage, with a tenth below ten percent.
@@ -304,9 +328,9 @@ mod tests {
     #[test]
     fn the_bindings_table_has_one_row_per_binding() {
         let expected = "\
-HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMAINING  ROLE        STATE
-2001:db8:1::100  1    2001:db8:2::1  2001:db8:1::1  2001:db8:100::/56  42   9m12s      home_agent  bound
-2001:db8:1::101  -    -              2001:db8:1::1  2001:db8:101::/64  7    4.2s       home_agent  bound
+HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMAINING  ROLE        STATE  SINCE  NAME
+2001:db8:1::100  1    2001:db8:2::1  2001:db8:1::1  2001:db8:100::/56  42   9m12s      home_agent  bound  1h2m   van
+2001:db8:1::101  -    -              2001:db8:1::1  2001:db8:101::/64  7    4.2s       home_agent  bound  -      -
 ";
         assert_eq!(bindings(&sample::state()).render(Paint::Plain), expected);
     }
@@ -328,7 +352,7 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
         let document = serde_json::to_string(&sample::state()).unwrap();
         let newer = document.replace("\"bound\"", "\"suspended\"").replace("\"role\":\"home\"", "\"role\":\"transit\"");
         let state: NodeState = serde_json::from_str(&newer).unwrap();
-        assert!(bindings(&state).render(Paint::Plain).contains("home_agent  suspended\n"));
+        assert!(bindings(&state).render(Paint::Plain).contains("home_agent  suspended  1h2m   van\n"));
         assert!(links(&state).render(Paint::Plain).contains("  transit  up "));
         assert_eq!(serde_json::to_string(&state).unwrap(), newer);
     }
@@ -356,13 +380,15 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
     #[test]
     fn links_and_tunnels_show_their_addresses() {
         let expected = "\
-LINK  ROLE  CARRIER  MTU   ROUTER  ADDRESSES      RTT   LOSS  TRANSPORT  USED           STATE
-eth1  home  up       1500  -       2001:db8:1::1  48ms  3.1%  udp        4.81GB/5.00GB  home
+LINK  ROLE  CARRIER  MTU   ROUTER  ADDRESSES      RTT   LOSS  TRANSPORT  SENT    RECEIVED  USED           STATE  SINCE
+eth1  home  up       1500  -       2001:db8:1::1  48ms  3.1%  udp        2.00GB  9.00GB    4.81GB/5.00GB  home   40s
 ";
         assert_eq!(links(&sample::state()).render(Paint::Plain), expected);
         let expected = "\
-TUNNEL  BID  LOCAL          REMOTE         MTU   WEIGHT  TO                                     STATE
-9       1    2001:db8:1::1  2001:db8:2::1  1460  1       2001:db8:1::100/128,2001:db8:100::/56  up
+TUNNEL  BID  LOCAL          REMOTE         MTU   WEIGHT  TO                                     LINK  RTT  LOSS  SENT  \
+RECEIVED  STATE  SINCE
+9       1    2001:db8:1::1  2001:db8:2::1  1460  1       2001:db8:1::100/128,2001:db8:100::/56  -     -    -     -     \
+-         up     1h2m
 ";
         assert_eq!(tunnels(&sample::state()).render(Paint::Plain), expected);
     }

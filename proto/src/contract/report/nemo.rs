@@ -125,6 +125,18 @@ reports! {
 }
 
 impl NemoReport {
+    /// The home address of the mobile router that the report is about, if it names one.
+    pub fn home_address(&self) -> Option<HomeAddress> {
+        match self {
+            NemoReport::Registered { home_address, .. }
+            | NemoReport::Deregistered { home_address, .. }
+            | NemoReport::UpdateRejected { home_address, .. }
+            | NemoReport::Fault { home_address, .. }
+            | NemoReport::FaultCleared { home_address, .. } => Some(*home_address),
+            _ => None,
+        }
+    }
+
     /// The interface that the report is about, if there is one.
     pub fn link(&self) -> Option<LinkId> {
         match self {

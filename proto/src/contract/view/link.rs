@@ -2,6 +2,7 @@
 
 use super::state::{FaultKind, LinkRole, LinkState};
 use core::time::Duration;
+use roam6_wire::Bid;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
@@ -20,8 +21,14 @@ pub struct LinkView {
     pub router: Option<Ipv6Addr>,
     /// Addresses that the node configured on it.
     pub addresses: Vec<Ipv6Addr>,
+    /// Binding identifier of its path, if it is an uplink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bid: Option<Bid>,
     /// Its state.
     pub state: LinkState,
+    /// Age of the last change of its state, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Duration>,
     /// What the present fault is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<FaultKind>,

@@ -16,7 +16,7 @@ pub use geo::{GroupView, PositionView, StationView, Trust};
 pub use link::{LinkView, QualityView, UsageView};
 pub use mnpp::NetworkView;
 pub use mptcp::EndpointView;
-pub use nemo::{BindingView, PrefixView, TunnelView};
+pub use nemo::{BindingView, PrefixView, TrafficView, TunnelView};
 pub use shim::{AddressView, ContextView};
 pub use state::{
     BindingRole, BindingState, ContextState, EndpointState, FaultKind, GeneratedAddressState, GeneratedBy, LinkRole,

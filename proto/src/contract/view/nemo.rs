@@ -1,5 +1,6 @@
 //! State of the home agent and of the mobile router.
 
+use super::link::QualityView;
 use super::state::{BindingRole, BindingState, FaultKind, PathState, PrefixRole, PrefixState};
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, Prefix, Sequence};
@@ -13,6 +14,9 @@ pub struct BindingView {
     pub role: BindingRole,
     /// Home address.
     pub home_address: HomeAddress,
+    /// Name of the mobile router in the prefix table, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Binding identifier, 0 for none.
     pub bid: Bid,
     /// Care-of address; `None` at home. An IPv4 care-of address is IPv4-mapped.
@@ -30,6 +34,9 @@ pub struct BindingView {
     pub remaining: Duration,
     /// Its state.
     pub state: BindingState,
+    /// Time since the care-of address was registered, or the path to it changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Duration>,
     /// Prefixes rejected by the home agent; not among `prefixes`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_prefixes: Vec<Prefix>,
@@ -80,6 +87,27 @@ pub struct TunnelView {
     pub far: Vec<Prefix>,
     /// Its state.
     pub state: PathState,
+    /// Age of the last change of its state, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Duration>,
+    /// The uplink that it crosses, at the mobile router.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Its quality, where it is probed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<QualityView>,
+    /// What its uplink carries, if that is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficView>,
+}
+
+/// Octets of the link layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficView {
+    /// Sent since they were first counted.
+    pub tx: u64,
+    /// Received since they were first counted.
+    pub rx: u64,
 }
 
 /// One prefix advertised on one ingress interface.

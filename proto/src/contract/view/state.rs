@@ -20,6 +20,9 @@ macro_rules! named {
             pub fn as_str(&self) -> &str {
                 match self { $($name::$variant => $text,)+ $name::Unknown(text) => text }
             }
+
+            /// All names that this version knows.
+            pub const NAMES: &'static [&'static str] = &[$($text),+];
         }
 
         impl Serialize for $name {
@@ -156,6 +159,8 @@ named! {
         Standby = "standby",
         /// A former care-of address that still receives.
         Left = "left",
+        /// The home agent has not acknowledged its care-of address yet.
+        Registering = "registering",
     }
 
     /// The state of an MPTCP endpoint, or of a candidate.

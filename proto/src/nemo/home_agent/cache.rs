@@ -187,6 +187,14 @@ impl Binding {
 }
 
 impl Registration {
+    /// Sets since when it has each of its paths: those of `former` are no new ones.
+    pub(super) fn date(&mut self, now: Time, former: Option<&Registration>) {
+        for care_of in &mut self.care_of {
+            let mut known = former.iter().flat_map(|former| &former.care_of);
+            care_of.since = known.find(|known| known.is_same_path(care_of)).map_or(now, |known| known.since);
+        }
+    }
+
     /// When the last of its care-of addresses expires.
     pub(super) fn expires(&self) -> Option<Time> {
         self.care_of.iter().map(|care_of| care_of.expires).max()

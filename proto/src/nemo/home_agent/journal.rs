@@ -63,6 +63,7 @@ impl HomeAgent {
                 simultaneous_home: at_home,
                 udp,
                 expires: now + left,
+                since: now,
             }
         });
         let reachable = |care_of: &CareOf| match Ipv4Endpoint::from_ipv6(care_of.address) {

@@ -133,8 +133,8 @@ fn register_bid(
     if care_of.len() >= MAX_CARE_OF {
         return Err(Status::INSUFFICIENT_RESOURCES);
     }
-    let (bid, priority, expires) = (option.bid, option.priority, update.expires);
-    care_of.push(CareOf { bid, address, priority, simultaneous_home: option.simultaneous_home, udp, expires });
+    let (bid, priority, expires, since) = (option.bid, option.priority, update.expires, Time::ZERO);
+    care_of.push(CareOf { bid, address, priority, simultaneous_home: option.simultaneous_home, udp, expires, since });
     Ok(())
 }
 
@@ -161,6 +161,7 @@ mod tests {
             simultaneous_home: false,
             udp: None,
             expires: Time::ZERO,
+            since: Time::ZERO,
         }
     }
 

@@ -35,7 +35,7 @@ impl HomeAgent {
         &mut self,
         now: Time,
         home: HomeAddress,
-        next: Registration,
+        mut next: Registration,
         answer: Reply,
         out: &mut Outbox,
     ) {
@@ -44,6 +44,7 @@ impl HomeAgent {
         // A router on the home link has run duplicate address detection itself.
         let must_probe = next.home_link_address.is_none() && self.needs_dad(home);
         let Some(binding) = self.bindings.get_mut(&home) else { return };
+        next.date(now, binding.current.as_ref());
         let superseded = binding.pending.take();
         let probing = superseded.as_ref().and_then(|pending| match pending.state {
             RegistrationState::CheckingDuplicates(until) => Some(until).filter(|_| next.home_link_address.is_none()),

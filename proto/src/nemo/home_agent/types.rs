@@ -24,6 +24,8 @@ pub(super) struct CareOf {
     pub udp: Option<u16>,
     /// End of its lifetime.
     pub expires: Time,
+    /// When its path was registered first ([`super::cache::Registration::date`]); after a restart, when it was restored.
+    pub since: Time,
 }
 
 impl CareOf {

@@ -376,7 +376,8 @@ impl HomeAgent {
             None => return Err(Rejection::Reply(Status::INVALID_CARE_OF)),
         };
         let udp = udp6_care_of.map(|end| end.port);
-        let care_of = CareOf { bid: Bid(0), address, priority: 0, simultaneous_home: false, udp, expires };
+        let since = Time::ZERO;
+        let care_of = CareOf { bid: Bid(0), address, priority: 0, simultaneous_home: false, udp, expires, since };
         Ok(MergedCareOf { care_of: vec![care_of], bid_statuses: Vec::new() })
     }
 

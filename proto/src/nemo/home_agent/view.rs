@@ -3,6 +3,7 @@
 use super::HomeAgent;
 use super::cache::{Binding, Registration};
 use super::types::CareOf;
+use crate::contract::item::TunnelPath;
 use crate::contract::view::{
     BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView,
 };
@@ -58,6 +59,11 @@ impl HomeAgent {
         }
         let tunnel = self.tunnel(binding.tunnel, home, registration, &left);
         let used = tunnel.paths.len() - left.len();
+        // The paths that are no former ones are those of the care-of addresses.
+        let since = |path: &TunnelPath| {
+            let mut known = registration.care_of.iter().chain(&left);
+            known.find(|care_of| care_of.bid == path.bid && care_of.address == path.remote).map(|care_of| care_of.since)
+        };
         let state = |at, weight| match (at < used, weight) {
             (false, _) => PathState::Left,
             (true, 0) => PathState::Standby,
@@ -72,6 +78,10 @@ impl HomeAgent {
             weight: path.weight,
             far: tunnel.remote_prefixes.clone(),
             state: state(at, path.weight),
+            changed: since(path).filter(|_| at < used).map(|since| now.since(since)),
+            link: None,
+            quality: None,
+            traffic: None,
         }));
     }
 
@@ -88,6 +98,7 @@ impl HomeAgent {
         BindingView {
             role: BindingRole::HomeAgent,
             home_address: home,
+            name: None,
             bid: Bid(0),
             care_of: None,
             udp_port: None,
@@ -96,6 +107,7 @@ impl HomeAgent {
             sequence: Sequence(0),
             remaining: Duration::ZERO,
             state: BindingState::Refused,
+            changed: None,
             refused_prefixes: Vec::new(),
             fault: fault.map(|fault| fault.kind.clone()),
             fault_status: fault.and_then(|fault| fault.status),
@@ -118,6 +130,7 @@ impl HomeAgent {
             sequence: binding.sequence,
             remaining: care_of.expires.since(now),
             state: if binding.pending.is_some() { BindingState::Registering } else { BindingState::Bound },
+            changed: Some(now.since(care_of.since)),
             ..self.show_unbound(now, home)
         }
         .with_care_of(Some(care_of.address));
@@ -140,7 +153,9 @@ impl HomeAgent {
             mtu: self.home_link.mtu,
             router: None,
             addresses: vec![self.config.address],
+            bid: None,
             state: if self.home_link.link().is_some() { LinkState::Home } else { LinkState::Down },
+            changed: None,
         }
     }
 }

@@ -142,7 +142,7 @@ impl MobileRouter {
             .any(|uplink| uplink.is_up() && !uplink.prober.is_silent() && !uplink.is_barred())
     }
 
-    fn path(&self, care_of: &CareOf, weight: u16) -> Option<TunnelPath> {
+    pub(super) fn path(&self, care_of: &CareOf, weight: u16) -> Option<TunnelPath> {
         if care_of.on_home_link {
             return self.direct_path(care_of, weight);
         }

@@ -36,6 +36,7 @@ pub mod probe;
 mod probing;
 pub mod registration;
 mod selection;
+mod state_ages;
 mod suspicion;
 mod takeover;
 mod transport;
@@ -71,6 +72,7 @@ use probe::Probe;
 use registration::{CareOf, Registration};
 use roam6_wire::mobility::Status;
 use roam6_wire::{Bid, Sequence};
+use state_ages::StateAges;
 use std::net::Ipv6Addr;
 use takeover::Takeover;
 use uplink::{AddressPolicy, Uplink};
@@ -145,6 +147,7 @@ pub struct MobileRouter {
     /// Identifies echo replies to our probes.
     probe_cookie: u64,
     path_watch: PathWatch,
+    state_ages: StateAges,
     /// The time of the last input.
     now: Time,
 }
@@ -165,6 +168,7 @@ impl MobileRouter {
             config,
             probe_cookie: entropy.next_u64(),
             path_watch: PathWatch::default(),
+            state_ages: StateAges::default(),
             entropy,
             clock: WallClock::default(),
             last_timestamp: None,
@@ -422,6 +426,7 @@ impl Engine for MobileRouter {
         }
         self.diagnose(now, out);
         self.query_interceptions(now, out);
+        self.note_changes(now);
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -5,9 +5,10 @@ use super::path_quality::Degradation;
 use super::probing::Standing;
 use super::registration::CareOf;
 use super::uplink::Uplink;
+use crate::contract::item::TunnelPath;
 use crate::contract::report::captive_portal;
 use crate::contract::view::{
-    BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView,
+    BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, TimerView, TrafficView, TunnelView,
 };
 use crate::{Time, View};
 use core::time::Duration;
@@ -90,6 +91,8 @@ impl MobileRouter {
             mtu: inside.interface.as_ref().map_or(0, |interface| interface.mtu),
             router: None,
             addresses: inside.address().into_iter().collect(),
+            bid: None,
+            changed: None,
             state: match (&inside.interface, &inside.advertiser) {
                 (None, _) => LinkState::NoInterface,
                 (_, Some(_)) => LinkState::Advertising,
@@ -104,16 +107,7 @@ impl MobileRouter {
             transport: None,
             hints: Vec::new(),
         }));
-        view.tunnels.extend(self.paths().iter().map(|path| TunnelView {
-            tunnel: super::forwarding::TUNNEL.0,
-            bid: path.bid,
-            local: path.local,
-            remote: path.remote,
-            mtu: path.mtu,
-            weight: path.weight,
-            far: vec![Prefix::ALL],
-            state: if path.weight > 0 { PathState::Up } else { PathState::Standby },
-        }));
+        view.tunnels.extend(self.paths().iter().map(|path| self.show_path(now, path)));
         view.prefixes.extend(self.show_prefixes(now));
         view.timers.extend(self.timers(now).map(|(interface, what, at)| TimerView {
             name: format!("{interface} {what}").trim().to_owned(),
@@ -128,6 +122,26 @@ impl MobileRouter {
         }));
     }
 
+    fn show_path(&self, now: Time, path: &TunnelPath) -> TunnelView {
+        // A single care-of address is registered without a BID.
+        let uplink = self.uplinks.iter().find(|uplink| path.link.is_some() && uplink.link() == path.link);
+        let usage = uplink.and_then(|uplink| uplink.show_usage());
+        TunnelView {
+            tunnel: super::forwarding::TUNNEL.0,
+            bid: path.bid,
+            local: path.local,
+            remote: path.remote,
+            mtu: path.mtu,
+            weight: path.weight,
+            far: vec![Prefix::ALL],
+            state: self.state_of_path(path),
+            changed: self.state_ages.of_path(now, path),
+            link: uplink.map(|uplink| uplink.config.interface.clone()),
+            quality: uplink.and_then(|uplink| self.show_quality(now, uplink)),
+            traffic: usage.map(|usage| TrafficView { tx: usage.total_tx, rx: usage.total_rx }),
+        }
+    }
+
     fn show_bindings(&self, now: Time) -> Vec<BindingView> {
         let fault = self.diagnosis.registration_fault();
         let row = |home_agent: Ipv6Addr,
@@ -137,6 +151,7 @@ impl MobileRouter {
                    state: BindingState| BindingView {
             role: BindingRole::MobileRouter,
             home_address: self.config.home_address,
+            name: None,
             bid,
             care_of: care_of.map(without_port),
             udp_port: None,
@@ -145,6 +160,7 @@ impl MobileRouter {
             sequence: self.registration.sequence(),
             remaining,
             state,
+            changed: None,
             refused_prefixes: self.diagnosis.rejected_prefixes.clone(),
             fault: fault.map(|fault| fault.kind.clone()),
             fault_status: fault.and_then(|fault| fault.status),
@@ -158,7 +174,11 @@ impl MobileRouter {
         let mut rows = Vec::new();
         if let Some(binding) = self.registration.binding() {
             let (home_agent, remaining) = (binding.registration.home_agent, binding.expires.since(now));
-            let bound = |held: &CareOf| row(home_agent, held.bid, Some(held.address.0), remaining, BindingState::Bound);
+            let age = |held: &CareOf| self.path(held, 0).and_then(|path| self.state_ages.of_path(now, &path));
+            let bound = |held: &CareOf| BindingView {
+                changed: age(held),
+                ..row(home_agent, held.bid, Some(held.address.0), remaining, BindingState::Bound)
+            };
             rows.extend(binding.care_of().iter().map(bound));
         }
         let single = self.path_update.as_ref().map(|update| &update.wanted);
@@ -259,6 +279,8 @@ impl MobileRouter {
             up: uplink.up().is_some(),
             mtu: uplink.mtu(),
             router: uplink.router(),
+            bid: Some(uplink.config.bid),
+            changed: self.state_ages.of_link(now, uplink.config.bid),
             addresses: uplink
                 .care_of_address
                 .iter()

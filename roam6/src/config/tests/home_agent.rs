@@ -129,3 +129,26 @@ fn invalid_ipv4_mobile_network_prefixes_are_refused() {
     let found = problems(&row, "[[home", "[home_agent.ipv4]\naddress = \"10.77.1.9\"\n[[home");
     assert!(found[0].contains("prefix 10.77.1.0/24 contains the home agent's address 10.77.1.9"), "{found:?}");
 }
+
+#[test]
+fn names_of_mobile_routers_survive_a_file_with_a_rejected_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |number: u16, name: &str| {
+        format!(
+            "[[mobile]]\nhome_address = \"2001:db8:1::{number}\"\nprefixes = [\"2001:db8:{number}::/56\"]\n{name}auth = \"none\"\n"
+        )
+    };
+    let table = |text: String| std::fs::write(folder.path().join("mobiles.toml"), text).unwrap();
+    let config = HA.replace("[[home", "prefix_table = \"mobiles.toml\"\n[[home");
+    std::fs::write(folder.path().join("roam6.toml"), config.replace("auth", "name = \"bus\"\nauth")).unwrap();
+    table(row(200, "name = \"van\"\n") + &row(300, ""));
+    let agent = crate::config::load(&folder.path().join("roam6.toml")).unwrap().home_agent.unwrap();
+    let names = |agent: &crate::config::home_agent::HomeAgent| {
+        agent.names.iter().map(|(home, name)| format!("{home} {name}")).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&agent), ["2001:db8:1::100 bus", "2001:db8:1::200 van"]);
+    table(row(300, "name = \"car\"\n") + &row(400, "name = \"no/name\"\n"));
+    let (agent, kept) = agent.reread_table().unwrap();
+    assert_eq!((kept, agent.refused.len()), (1, 1));
+    assert_eq!(names(&agent), ["2001:db8:1::100 bus", "2001:db8:1::200 van", "2001:db8:1::300 car"]);
+}

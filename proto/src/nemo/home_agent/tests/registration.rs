@@ -5,7 +5,7 @@ use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::item::{JournalKey, RouteTable};
 use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::verify;
-use crate::{Item, Key, Output, Report, Via};
+use crate::{Engine, Item, Key, Output, Report, Via};
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::{MobilityOption, authenticated_part};
@@ -33,6 +33,25 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
             Output::Report(report) => report.name(),
         })
         .collect()
+}
+
+#[test]
+fn age_of_a_path_is_kept_when_it_is_refreshed() {
+    let mut bench = TestBed::new(config());
+    let ages = |bench: &TestBed| {
+        let mut view = crate::contract::view::View::default();
+        bench.agent.view(bench.now, &mut view);
+        let paths = view.tunnels.iter().map(|path| path.changed.map(|age| age.as_secs()));
+        (view.bindings[0].changed.map(|age| age.as_secs()), paths.collect::<Vec<_>>())
+    };
+    bench.send(&Update::new(1, "2001:db8:1::2"));
+    bench.advance(Duration::from_secs(20));
+    bench.send(&Update::new(2, "2001:db8:1::2"));
+    assert_eq!(ages(&bench), (Some(20), vec![Some(20)]));
+    // The former path, which still receives, has none.
+    bench.send(&Update::new(3, "2001:db8:2::2"));
+    bench.advance(Duration::from_secs(2));
+    assert_eq!(ages(&bench), (Some(2), vec![Some(2), None]));
 }
 
 #[test]

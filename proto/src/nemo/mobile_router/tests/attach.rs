@@ -64,6 +64,32 @@ fn replugged_interface_tunnels_before_the_acknowledgement() {
 }
 
 #[test]
+fn path_is_shown_as_up_once_it_is_acknowledged() {
+    let mut bench = TestBed::new(config());
+    bench.attach(WIFI, "2001:db8:1::/64");
+    let shown = |bench: &TestBed| {
+        let mut view = View::default();
+        bench.router.view(bench.now, &mut view);
+        let (path, link) = (&view.tunnels[0], &view.links[0]);
+        assert_eq!((path.link.as_deref(), link.bid), (Some("wifi"), Some(Bid(1))));
+        (path.state.as_str().to_owned(), path.changed, link.state.as_str().to_owned(), link.changed)
+    };
+    let age = |millis| Some(core::time::Duration::from_millis(millis));
+    bench.wait(500);
+    let begun = shown(&bench);
+    assert_eq!((begun.0.as_str(), begun.2.as_str()), ("up", "visited"));
+    bench.wait(1000);
+    assert_eq!(shown(&bench).1, begun.1.map(|age| age + core::time::Duration::from_millis(500)));
+    bench.link(WIFI, false);
+    bench.link(WIFI, true);
+    let moved = update(&bench.advertise(WIFI, "2001:db8:2::/64"));
+    assert_eq!(shown(&bench), ("registering".to_owned(), age(0), "registering".to_owned(), age(0)));
+    bench.now = at(1300);
+    bench.acknowledge(&moved, Status::ACCEPTED);
+    assert_eq!(shown(&bench), ("up".to_owned(), age(0), "visited".to_owned(), age(0)));
+}
+
+#[test]
 fn return_to_the_same_network_sends_no_update() {
     let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
