@@ -8,7 +8,7 @@ use roam6_proto::Time;
 use roam6_proto::base::vec_map::VecMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
@@ -434,8 +434,7 @@ impl ClientKind {
                 if !complete {
                     return (inbox.len() > MAX_REQUEST).then(|| Err("request too long".to_owned()));
                 }
-                let is_metrics = inbox.starts_with(b"GET /metrics ") || inbox.starts_with(b"GET / ");
-                Some(if is_metrics { Ok(Request::Metrics) } else { Err("there is only GET /metrics".to_owned()) })
+                Some(metrics_request(&String::from_utf8_lossy(inbox)))
             }
         }
     }
@@ -462,6 +461,27 @@ impl ClientKind {
 fn set_nonblocking(file: &File) -> nix::Result<()> {
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
     fcntl(file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map(drop)
+}
+
+/// A request for the metrics. A foreign site whose name resolves to this machine (DNS rebinding) would otherwise read them by the
+/// browser of its visitor, so they have no name but that of the loopback.
+fn metrics_request(head: &str) -> Result<Request, String> {
+    let mut lines = head.lines();
+    let target = lines.next().and_then(|line| line.strip_prefix("GET ")?.split(' ').next()).unwrap_or_default();
+    let path = target.split('?').next().unwrap_or_default();
+    let mut hosts = lines.filter_map(|line| line.split_once(':')).filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+    let is_own = |(_, host): (&str, &str)| {
+        let name = host.trim().rsplit_once(':').map_or(host.trim(), |(name, port)| {
+            if port.bytes().all(|octet| octet.is_ascii_digit()) { name } else { host.trim() }
+        });
+        let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+    };
+    match (path, hosts.all(is_own)) {
+        ("/" | "/metrics", true) => Ok(Request::Metrics),
+        ("/" | "/metrics", false) => Err("ask by the address of the loopback".to_owned()),
+        _ => Err("there is only GET /metrics".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -246,6 +246,8 @@ fn metrics_are_served_by_http() {
     let mut bench = Testbed::new();
     for (request, response) in [
         ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.0 200 OK\r\n"),
+        ("GET /metrics?once HTTP/1.1\r\nHost: [::1]:9106\r\n\r\n", "HTTP/1.0 200 OK\r\n"),
+        ("GET /metrics HTTP/1.1\r\nHost: attacker.example:9106\r\n\r\n", "HTTP/1.0 400 Bad Request\r\n"),
         ("GET /etc/passwd HTTP/1.1\r\n\r\n", "HTTP/1.0 400 Bad Request\r\n"),
         ("\"view\"\n\n", "HTTP/1.0 400 Bad Request\r\n"),
     ] {
