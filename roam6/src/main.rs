@@ -59,7 +59,9 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         Command::Doctor(arguments) => cli::doctor::run(arguments),
         Command::Metrics { socket } => show::metrics(&socket.path()),
         #[cfg(feature = "web")]
-        Command::Web { listen, socket } => web::serve(listen, &socket.path()),
+        Command::Web(args) => cli::web::serve(args),
+        #[cfg(feature = "web")]
+        Command::WebPassword(args) => cli::web::write_password(&args),
         Command::Unbind { home_address, socket } => bindings::unbind(home_address, &socket.path()),
         Command::Mptcp(MptcpCommand::Run { command }) => Ok(roam6_mptcp_run::run(&command)),
         Command::Mptcp(MptcpCommand::Become { supervisor_socket: socket, command }) => {

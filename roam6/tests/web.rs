@@ -8,22 +8,35 @@ mod testbed;
 mod webdriver;
 
 use serde_json::Value;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::process::Command;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use testbed::{BINARY, Running, Testbed, wait_for, wait_or_report};
 use webdriver::Browser;
 
 const PORT: u16 = 9107;
+/// Keys of WebDriver.
+const TAB: char = '\u{e004}';
+const ENTER: char = '\u{e007}';
 
 impl Testbed {
     /// The page of the mobile router.
     fn serve_page(&self) -> Running {
-        let folder = self.file("mr").join("run");
-        let server = self.router.start(&[BINARY, "web", "--run-dir", folder.to_str().unwrap()]);
+        let server = self.start_page(&[]);
         wait_for("the page", || self.router.enter(|| TcpStream::connect((Ipv4Addr::LOCALHOST, PORT)).is_ok()));
         server
+    }
+
+    /// Starts the server of the page with the `[web]` table of a file, if the test has written one.
+    fn start_page(&self, more: &[&str]) -> Running {
+        let (folder, config) = (self.file("mr").join("run"), self.file("web.toml"));
+        let words = [BINARY, "web", "--run-dir", folder.to_str().unwrap(), "--config", config.to_str().unwrap()];
+        self.router.start(&[&words, more].concat())
     }
 
     fn connect(&self) -> TcpStream {
@@ -88,6 +101,101 @@ fn page_serves_the_state_to_this_machine_only() {
     assert!(String::from_utf8_lossy(&open.stderr).contains("ssh -L"));
 }
 
+/// Writes a password file as a person does who has no terminal.
+fn write_password(file: &Path, password: &str) -> Output {
+    let mut command = Command::new(BINARY);
+    let piped = command.arg("web-password").arg(file).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(format!("{password}\n").as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn other_addresses_need_the_password() {
+    let test = "other_addresses_need_the_password";
+    let Some(testbed) = Testbed::new(test) else { return };
+    let file = testbed.file("web.password");
+    assert_eq!(write_password(&file, "short").status.code(), Some(2));
+    assert!(!file.exists());
+    assert!(write_password(&file, "correct horse").status.success());
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("SCRAM-SHA-256$") && !text.contains("horse"), "{text}");
+    fs::write(testbed.file("web.toml"), "[web]\nlisten = \"[::]:9107\"\npassword_file = \"web.password\"\n").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let open = Command::new(BINARY).args(["web", "--config"]).arg(testbed.file("web.toml")).output().unwrap();
+    assert!(!open.status.success() && String::from_utf8_lossy(&open.stderr).contains("chmod 600"), "{open:?}");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    testbed.router.shell("ip address add 2001:db8:77::1/128 dev lo nodad");
+    let _server = testbed.serve_page();
+
+    // Without a session there is the form, and nothing of the state.
+    assert!(testbed.get("/").1.contains("type=\"password\""));
+    for path in ["/api/show/links", "/api/events", "/api/history", "/api/bindings", "/app.js", "/index.html"] {
+        assert!(testbed.get(path).0.starts_with("HTTP/1.1 401"), "{path}");
+    }
+    let post = |origin: &str, media_type: &str, body: &str| {
+        testbed.send(&format!(
+            "POST /api/login HTTP/1.1\r\nHost: localhost:{PORT}\r\nOrigin: {origin}\r\nContent-Type: {media_type}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    let (here, scram, first) = ("http://localhost:9107", "application/scram-sha-256", "n,,n=roam6,r=0123456789abcdef");
+    assert!(post("http://attacker.example", scram, first).0.starts_with("HTTP/1.1 403"));
+    assert!(post(here, "text/plain", first).0.starts_with("HTTP/1.1 403"));
+    let (head, challenge) = post(here, scram, first);
+    assert!(head.starts_with("HTTP/1.1 200") && challenge.starts_with("r=0123456789abcdef"), "{head}: {challenge}");
+
+    // The browser's own hash must be that of the server, on an address without encryption.
+    if let Some(tool) = webdriver::missing() {
+        return println!("skipped: {test}: {tool} is missing; run: scripts/install-deps browser");
+    }
+    let browser = Browser::start(&testbed.router, testbed.folder.path(), 500, 900);
+    browser.open(&format!("http://[2001:db8:77::1]:{PORT}/"));
+    let says = |selector: &str, words: &str| {
+        wait_or_report(words, || browser.text(selector).contains(words), || browser.text("body"));
+    };
+    assert_eq!(browser.audit(), Vec::<String>::new());
+    let enter = |password: &str| {
+        browser.run(&format!("document.querySelector('#password').value = '{password}'"));
+        browser.click("#enter");
+    };
+    enter("correct house");
+    says("#problem", "the password is wrong");
+    enter("correct horse");
+    says("#map-title", "Paths");
+    assert_eq!(browser.run("return document.cookie"), "", "scripts do not see the session");
+    browser.open(&format!("http://[2001:db8:77::1]:{PORT}/"));
+    says("#logout", "Log out");
+    browser.click("#logout");
+    says("#enter", "Log in");
+    // Guesses are limited, and the limit is that of the client.
+    for _ in 0..5 {
+        assert!(post(here, scram, "c=biws,r=guess,p=guess").0.starts_with("HTTP/1.1 403"));
+    }
+    assert!(post(here, scram, first).0.starts_with("HTTP/1.1 429"));
+    enter("correct horse");
+    says("#map-title", "Paths");
+}
+
+#[test]
+fn proxy_asks_by_a_unix_socket() {
+    let Some(testbed) = Testbed::new("proxy_asks_by_a_unix_socket") else { return };
+    let path = testbed.file("web.sock");
+    let _server = testbed.start_page(&["--listen", path.to_str().unwrap()]);
+    wait_for("the socket", || UnixStream::connect(&path).is_ok());
+    let ask = |host: &str| {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("localhost").contains("id=\"map-title\""));
+    assert!(ask("attacker.example").starts_with("HTTP/1.1 421"));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+}
+
 #[test]
 fn slow_clients_do_not_block_the_page() {
     let Some(testbed) = Testbed::new("slow_clients_do_not_block_the_page") else { return };
@@ -139,6 +247,17 @@ fn browser_follows_a_move() {
     says("#events", "link down");
     assert!(!browser.text("#events").contains("update sent"));
     says("#plots", "bit/s");
+    assert_eq!(browser.audit(), Vec::<String>::new());
+    // By the keyboard alone: Tab reaches the paths, Enter shows the row, and what has the focus is seen.
+    let focused = || browser.run("return document.activeElement.getAttribute('aria-label') ?? ''").to_string();
+    let reach_path = || {
+        browser.press(TAB);
+        focused().starts_with("\"up1")
+    };
+    wait_or_report("the focus on a path", reach_path, focused);
+    assert_ne!(browser.run("return getComputedStyle(document.activeElement).outlineStyle"), "none");
+    browser.press(ENTER);
+    wait_for("the row", || browser.run("return document.querySelector('tr.chosen')?.id").as_str() == Some("link-up1"));
     browser.run("document.activeElement.blur(); window.scrollTo(0, 0)");
     browser.bless_picture("page.png");
 
@@ -147,12 +266,7 @@ fn browser_follows_a_move() {
     browser.resize(500, 900);
     let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
     wait_or_report("a narrow page", || browser.run(wide) == 0, || browser.run(wide).to_string());
-    let nameless = browser.run(
-        "return [...document.querySelectorAll('input, button, [role=button], [role=img], [role=region]')].filter((element) => \
-         !element.labels?.length && !element.textContent.trim() && !element.getAttribute('aria-label') && \
-         !element.getAttribute('aria-labelledby')).map((element) => element.outerHTML)",
-    );
-    assert_eq!(nameless, Value::Array(Vec::new()));
+    assert_eq!(browser.audit(), Vec::<String>::new());
     browser.bless_picture("page-phone.png");
     assert_eq!(browser.console(), Vec::<String>::new());
 }

@@ -8,7 +8,7 @@ toml_text() {
 # KEY VALUE: numbers and booleans are bare in TOML; all else is a string, including names made of digits.
 toml_value() {
 	case $1 in
-	name | group | mode | protocol | *_ports | key | context) toml_text "$2"; return ;;
+	name | names | group | mode | protocol | *_ports | key | context) toml_text "$2"; return ;;
 	esac
 	case $2 in
 	true | false) printf '%s' "$2" ;;

@@ -111,20 +111,29 @@ Examples:
         #[command(flatten)]
         socket: SocketArgs,
     },
-    /// Serve a status page for browsers on this machine
+    /// Serve a status page for browsers
     #[cfg(feature = "web")]
     #[command(after_help = "\
-The page shows uplinks, paths, throughput and round trips of the last hour, and events. It has no password and listens on
-the loopback only; from another machine: ssh -L 9107:127.0.0.1:9107 HOST, then open http://127.0.0.1:9107/
+The page shows uplinks, paths, throughput and round trips of the last hour, and events. By default it listens on the loopback
+and has no password; from another machine: ssh -L 9107:127.0.0.1:9107 HOST, then open http://127.0.0.1:9107/
 
-Example: roam6 web")]
-    Web {
-        /// Address and port of the loopback
-        #[arg(long, value_name = "ADDRESS:PORT", default_value = crate::web::LISTEN)]
-        listen: std::net::SocketAddr,
-        #[command(flatten)]
-        socket: SocketArgs,
-    },
+Other addresses need a password (roam6 web-password). By a Unix socket the page is served to a proxy, which authenticates.
+
+Examples:
+  roam6 web
+  roam6 web --listen [2001:db8:100::1]:9107 --password-file /etc/roam6/web.password
+  roam6 web --listen /run/roam6-web/web.sock")]
+    Web(super::web::WebArgs),
+    /// Set the password of the status page
+    #[cfg(feature = "web")]
+    #[command(after_help = "\
+The file does not contain the password, only what verifies it. Without a terminal, the password is the first line of standard
+input.
+
+Examples:
+  roam6 web-password
+  roam6 web-password --random /etc/roam6/web.password")]
+    WebPassword(super::web::WebPasswordArgs),
     /// Remove the binding of a home address (home agent)
     #[command(after_help = "Example: roam6 unbind 2001:db8:1::100")]
     Unbind {

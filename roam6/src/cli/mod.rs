@@ -25,3 +25,5 @@ pub(crate) mod show;
 pub(crate) mod socket;
 pub(crate) mod status;
 pub(crate) mod table_file;
+#[cfg(feature = "web")]
+pub(crate) mod web;

@@ -91,28 +91,49 @@ impl Prompt {
             return Err(Failure::Usage(format!("{question}: no terminal to ask; give {flag}")));
         }
         self.write(&format!("{question} (not shown): "));
-        let stdin = std::io::stdin();
-        let former = tcgetattr(&stdin).ok();
-        if let Some(mut silent) = former.clone() {
-            silent.local_flags.remove(LocalFlags::ECHO);
-            let _ = tcsetattr(&stdin, SetArg::TCSADRAIN, &silent);
-        }
-        let mut line = read_line();
-        while let Ok(text) = &mut line
-            && text.trim_end().ends_with(['-', ':'])
-            && text.len() < MAX_ANSWER
-        {
-            match read_line() {
-                Ok(more) => text.push_str(&more),
-                Err(why) => line = Err(why),
+        let line = without_echo(|| {
+            let mut line = read_line();
+            while let Ok(text) = &mut line
+                && text.trim_end().ends_with(['-', ':'])
+                && text.len() < MAX_ANSWER
+            {
+                match read_line() {
+                    Ok(more) => text.push_str(&more),
+                    Err(why) => line = Err(why),
+                }
             }
-        }
-        if let Some(former) = former {
-            let _ = tcsetattr(&stdin, SetArg::TCSADRAIN, &former);
-        }
+            line
+        });
         self.write("\n");
         Ok(line?.trim().to_owned())
     }
+}
+
+/// Asks for a line that the terminal does not show.
+///
+/// # Errors
+/// Nobody answers.
+#[cfg(feature = "web")]
+pub(crate) fn read_secret(question: &str) -> Result<String, Failure> {
+    eprint!("{question}");
+    let line = without_echo(read_line);
+    eprintln!();
+    Ok(line?.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// Reads while the terminal does not show what is typed.
+fn without_echo<T>(read: impl FnOnce() -> T) -> T {
+    let stdin = std::io::stdin();
+    let former = tcgetattr(&stdin).ok();
+    if let Some(mut silent) = former.clone() {
+        silent.local_flags.remove(LocalFlags::ECHO);
+        let _ = tcsetattr(&stdin, SetArg::TCSADRAIN, &silent);
+    }
+    let read = read();
+    if let Some(former) = former {
+        let _ = tcsetattr(&stdin, SetArg::TCSADRAIN, &former);
+    }
+    read
 }
 
 /// Longest answer, octets.

@@ -21,6 +21,7 @@ pub(crate) mod spi;
 #[cfg(test)]
 mod tests;
 pub(crate) mod toml_reader;
+pub(crate) mod web;
 
 use crate::paths;
 use home_agent::HomeAgent;
@@ -124,6 +125,7 @@ struct ConfigFile {
     #[serde(default)]
     control: ControlTable,
     metrics: Option<MetricsTable>,
+    web: Option<web::Section>,
     home_agent: Option<home_agent::Section>,
     mobile_router: Option<Spanned<mobile_router::Section>>,
     mnn: Option<mnn::Section>,
@@ -183,6 +185,10 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
     let geo = file.geo.and_then(|section| geo::validate(section, &mut diagnostics));
     if file.data_plane == DataPlane::Ip6tnl {
         check_bpf_settings(&file.accel, &file.firewall, &mut diagnostics);
+    }
+    // The daemon serves no pages: `roam6 web` reads the table.
+    if let Some(section) = file.web {
+        web::validate(section, &mut diagnostics);
     }
     let usual = mnpp::MnppDefaults::of(mobile_router.as_ref(), geo.as_ref());
     let config = Config {

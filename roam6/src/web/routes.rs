@@ -1,6 +1,8 @@
 //! What the page consists of, and the data that it asks for.
 
 use super::Site;
+use super::http::{COOKIE, Ends, Head, Method};
+use super::session::{Answer, Client, SESSION_LIFETIME, Sessions};
 use crate::control::client::send_request;
 use crate::control::part::Part;
 use crate::control::{NodeState, Request, Response};
@@ -21,19 +23,31 @@ const COUNT_AGE: Duration = Duration::from_secs(60);
 const UNEXPECTED: &str = "unexpected response from the daemon; does it have a different version?";
 
 /// The files of the page.
-const FILES: [(&str, &str, &str); 5] = [
+const FILES: [(&str, &str, &str); 7] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
     ("/app.js", "text/javascript; charset=utf-8", include_str!("page/app.js")),
     ("/chart.js", "text/javascript; charset=utf-8", include_str!("page/chart.js")),
+    ("/login", "text/html; charset=utf-8", include_str!("page/login.html")),
+    ("/login.js", "text/javascript; charset=utf-8", include_str!("page/login.js")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
+
+/// Files that are no secret: the form for the password needs them.
+const OPEN: [&str; 4] = ["/login", "/login.js", "/style.css", "/icon.svg"];
+/// The type of the messages of a login. A form of another site cannot send it.
+const LOGIN_TYPE: &str = "application/scram-sha-256";
+/// Where the page has the button that ends the session, if there is one.
+const LOGOUT_MARK: &str = "<!-- logout -->";
+const LOGOUT_BUTTON: &str = "<button id=\"logout\" type=\"button\">Log out</button>";
 
 /// An answer to a request.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) media_type: &'static str,
     pub(super) body: Vec<u8>,
+    /// The line that sets or removes the cookie of the session.
+    pub(super) cookie: Option<String>,
 }
 
 /// The answer to a search.
@@ -49,7 +63,7 @@ struct Bindings {
 
 impl Reply {
     fn new(media_type: &'static str, body: impl Into<Vec<u8>>) -> Reply {
-        Reply { status: 200, media_type, body: body.into() }
+        Reply { status: 200, media_type, body: body.into(), cookie: None }
     }
 
     fn json(value: &impl Serialize) -> Reply {
@@ -58,7 +72,7 @@ impl Reply {
 
     /// An error, in one line of text.
     pub(super) fn error(status: u16, why: &str) -> Reply {
-        Reply { status, media_type: "text/plain; charset=utf-8", body: format!("{why}\n").into_bytes() }
+        Reply { status, ..Reply::new("text/plain; charset=utf-8", format!("{why}\n")) }
     }
 
     /// The reason phrase (RFC 9110 §15).
@@ -66,9 +80,13 @@ impl Reply {
         match self.status {
             200 => "OK",
             400 => "Bad Request",
+            401 => "Unauthorized",
+            403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
+            413 => "Content Too Large",
             421 => "Misdirected Request",
+            429 => "Too Many Requests",
             431 => "Request Header Fields Too Large",
             503 => "Service Unavailable",
             _ => "Error",
@@ -76,12 +94,65 @@ impl Reply {
     }
 }
 
-/// Answers a request for `target`: a path, and a query.
-pub(super) fn answer(target: &str, site: &Site) -> Reply {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    if let Some((_, media_type, text)) = FILES.iter().find(|(name, ..)| *name == path) {
-        return Reply::new(media_type, *text);
+/// Answers a request. With a password, nothing of the state is told without a session.
+pub(super) fn answer(head: &Head<'_>, body: &[u8], ends: Ends, site: &Site) -> Reply {
+    let (path, query) = head.target.split_once('?').unwrap_or((head.target, ""));
+    if head.method == Method::Post {
+        return post(head, path, body, ends, site);
     }
+    let has_session =
+        || head.token.is_some_and(|token| site.with_sessions(|all| all.has(Instant::now(), token)) == Some(true));
+    let is_allowed = site.sessions.is_none() || OPEN.contains(&path) || has_session();
+    match (is_allowed, path) {
+        (false, "/") => file("/login").unwrap_or_else(|| Reply::error(404, "there is no such page")),
+        (false, _) => Reply::error(401, "log in first"),
+        (true, "/") if site.sessions.is_some() => {
+            let text = include_str!("page/index.html").replace(LOGOUT_MARK, LOGOUT_BUTTON);
+            Reply::new("text/html; charset=utf-8", text)
+        }
+        (true, _) => file(path).unwrap_or_else(|| state(path, query, site)),
+    }
+}
+
+fn file(path: &str) -> Option<Reply> {
+    let (_, media_type, text) = FILES.iter().find(|(name, ..)| *name == path)?;
+    Some(Reply::new(media_type, *text))
+}
+
+/// The two messages of a login (RFC 5802 §5), and the end of a session.
+fn post(head: &Head<'_>, path: &str, body: &[u8], ends: Ends, site: &Site) -> Reply {
+    let from_here =
+        |origin: &str| origin.split_once("://").is_some_and(|(_, host)| host.eq_ignore_ascii_case(head.host));
+    if site.sessions.is_none() || !["/api/login", "/api/logout"].contains(&path) {
+        return Reply::error(405, "the page is read only: GET and HEAD");
+    }
+    // A page of another site has another origin.
+    if !head.origin.is_some_and(from_here) || head.media_type != Some(LOGIN_TYPE) {
+        return Reply::error(403, "this is not a request of the page");
+    }
+    if path == "/api/logout" {
+        head.token.and_then(|token| site.with_sessions(|all| all.end(token)));
+        return Reply { cookie: Some(cookie("", Duration::ZERO)), ..Reply::new("text/plain; charset=utf-8", "") };
+    }
+    let message = core::str::from_utf8(body).unwrap_or_default();
+    let client = Client::of(ends.client);
+    match site.with_sessions(|all| all.receive(Instant::now(), client, message)) {
+        Some(Answer::Continue(text)) => Reply::new(LOGIN_TYPE, text),
+        Some(Answer::Welcome(text, token)) => {
+            Reply { cookie: Some(cookie(&token, SESSION_LIFETIME)), ..Reply::new(LOGIN_TYPE, text) }
+        }
+        Some(Answer::TooMany) => Reply::error(429, "too many wrong passwords: wait a minute"),
+        Some(Answer::Failed(why)) => Reply::error(503, &why),
+        Some(Answer::Refused) | None => Reply::error(403, "the password is wrong"),
+    }
+}
+
+fn cookie(token: &str, age: Duration) -> String {
+    format!("Set-Cookie: {COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}\r\n", age.as_secs())
+}
+
+/// A part of the state.
+fn state(path: &str, query: &str, site: &Site) -> Reply {
     let parameter = |name: &str| query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name);
     if let Some(part) = path.strip_prefix("/api/show/") {
         return show(site, part);
@@ -157,7 +228,10 @@ fn bindings(site: &Site, find: &str) -> Result<Bindings, String> {
 fn matches(binding: &BindingView, find: &str) -> bool {
     let addresses = [Some(binding.home_address.0), binding.care_of, Some(binding.home_agent)];
     let mut texts = addresses.into_iter().flatten().map(|address| address.to_string());
-    texts.any(|text| text.contains(find)) || binding.prefixes.iter().any(|prefix| prefix.to_string().contains(find))
+    let is_named = binding.name.as_ref().is_some_and(|name| name.to_lowercase().contains(find));
+    is_named
+        || texts.any(|text| text.contains(find))
+        || binding.prefixes.iter().any(|prefix| prefix.to_string().contains(find))
 }
 
 /// One part of the daemon's state.
@@ -181,6 +255,11 @@ fn request(site: &Site, request: &Request) -> Result<Response, String> {
 }
 
 impl Site {
+    /// Asks the sessions, if the page has a password.
+    fn with_sessions<T>(&self, ask: impl FnOnce(&mut Sessions) -> T) -> Option<T> {
+        self.sessions.as_ref().map(|all| ask(&mut all.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
     /// Number of bindings, at most a minute old: a home agent counts up to a million for it.
     fn binding_count(&self) -> Result<usize, String> {
         let mut counted = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);

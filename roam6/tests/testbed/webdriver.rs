@@ -90,6 +90,37 @@ impl<'a> Browser<'a> {
         self.request("POST", &format!("/element/{element}/click"), &json!({}));
     }
 
+    /// Presses a key, by its code point (WebDriver, 17.4.2).
+    pub(crate) fn press(&self, key: char) {
+        let keys = json!([{ "type": "keyDown", "value": key }, { "type": "keyUp", "value": key }]);
+        self.request("POST", "/actions", &json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": keys }] }));
+    }
+
+    /// What the page lacks for people who do not use a mouse, or do not see well: by checks of its own, and by axe-core where
+    /// that is installed.
+    pub(crate) fn audit(&self) -> Vec<String> {
+        let texts = |found: Value| -> Vec<String> {
+            found.as_array().into_iter().flatten().map(|text| text.as_str().unwrap_or_default().to_owned()).collect()
+        };
+        let mut missing = texts(self.run(include_str!("audit.js")));
+        let axe: PathBuf =
+            [env!("CARGO_MANIFEST_DIR"), "..", "target", "npm", "node_modules", "axe-core", "axe.min.js"]
+                .iter()
+                .collect();
+        match fs::read_to_string(&axe) {
+            Ok(text) => {
+                let rules = "{ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }";
+                let run = format!(
+                    "{text}; return axe.run({rules}).then((found) => found.violations.map((one) => \
+                     `${{one.id}}: ${{one.nodes.map((node) => node.html.slice(0, 90)).join(' ')}}`))"
+                );
+                missing.extend(texts(self.run(&run)));
+            }
+            Err(_) => println!("skipped: axe-core is missing; run: npm install --prefix target/npm axe-core@4"),
+        }
+        missing
+    }
+
     pub(crate) fn resize(&self, width: u32, height: u32) {
         self.request("POST", "/window/rect", &json!({ "width": width, "height": height }));
     }

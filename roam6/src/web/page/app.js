@@ -9,6 +9,8 @@ const seen = { events: [], next: 0, chosen: null, paused: false, plots: "", plot
 
 async function get(path) {
   const answer = await fetch(path, { signal: AbortSignal.timeout(10000) });
+  // The session has ended, or the server has been restarted: the form for the password comes.
+  if (answer.status === 401) location.reload();
   if (!answer.ok) throw new Error((await answer.text()).trim());
   return answer.json();
 }
@@ -49,7 +51,8 @@ const cell = (text, className = "") => html("td", { className }, text);
 function drawLinks(links, tunnels) {
   fill("links", links.map((link) => {
     const [kind, words] = standing(link, tunnels);
-    const state = html("td", { className: kind }, words, ...(link.transport === "udp" ? [" (UDP)"] : []));
+    const since = link.changed ? ` for ${age(seconds(link.changed))}` : "";
+    const state = html("td", { className: kind }, words, link.transport === "udp" ? " (UDP)" : "", since);
     const notes = [link.last_error && html("p", { className: "fault" }, link.last_error), ...(link.hints ?? []).map((hint) => html("p", { className: "hint" }, hint))];
     state.append(...notes.filter(Boolean));
     const quality = link.quality;
@@ -103,7 +106,7 @@ function drawBindings(answer) {
     const state = html("td", { className: binding.last_error ? "bad" : "" }, binding.state.replaceAll("_", " "));
     if (binding.last_error) state.append(html("p", { className: "fault" }, binding.last_error));
     const care = binding.care_of ? plain(binding.care_of) + (binding.udp_port ? ` port ${binding.udp_port}` : "") : "at home";
-    return html("tr", {}, html("th", { scope: "row" }, binding.home_address), cell(care), cell(binding.prefixes.join(" "), "wrap"), state, cell(age(seconds(binding.remaining))));
+    return html("tr", {}, html("th", { scope: "row" }, binding.home_address, ...(binding.name ? [html("p", {}, binding.name)] : [])), cell(care), cell(binding.prefixes.join(" "), "wrap"), state, cell(age(seconds(binding.remaining))));
   }));
 }
 
@@ -149,14 +152,16 @@ function drawPlots(history) {
 const details = (event) => Object.entries(event).filter(([key, value]) => !["unix_micros", "at", "event", "link"].includes(key) && value !== null)
   .map(([key, value]) => `${key.replaceAll("_", " ")} ${value?.secs === undefined ? (typeof value === "object" ? JSON.stringify(value) : value) : age(seconds(value))}`).join(", ");
 
+const named = (event) => event.mobile_router ? `${event.mobile_router} (${event.home_address})` : event.home_address;
+
 const MOVES = {
   bound: (event) => `registered ${event.care_of?.map(plain).join(" and ") ?? ""} at ${event.home_agent}`,
   at_home: () => "at home",
   link_down: (event) => `${event.name} lost its carrier`, link_up: (event) => `${event.name} is up`,
   path_down: (event) => `no answer by ${plain(event.care_of)}`, path_up: (event) => `${event.care_of} answers again`,
   path_degraded: (event) => `${event.care_of} is degraded: ${event.why}`, path_restored: (event) => `${event.care_of} is good again`,
-  registered: (event) => event.moved ? `${event.home_address} moved to ${event.care_of?.join(" and ")}` : null,
-  deregistered: (event) => `${event.home_address} left: ${event.why}`,
+  registered: (event) => event.moved ? `${named(event)} moved to ${event.care_of?.join(" and ")}` : null,
+  deregistered: (event) => `${named(event)} left: ${event.why}`,
 };
 
 function drawEvents() {
@@ -228,6 +233,10 @@ async function run() {
   }
 }
 
+byId("logout")?.addEventListener("click", async () => {
+  await fetch("/api/logout", { method: "POST", headers: { "Content-Type": "application/scram-sha-256" } });
+  location.reload();
+});
 byId("search").addEventListener("submit", (event) => { event.preventDefault(); update(); });
 byId("filter").addEventListener("input", drawEvents);
 byId("pause").addEventListener("click", () => {
