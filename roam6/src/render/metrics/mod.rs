@@ -223,6 +223,7 @@ mod tests {
     use crate::render::sample;
     use roam6_proto::DropReason;
     use roam6_proto::contract::report::{HostReport, LinkReport, NemoReport};
+    use roam6_proto::contract::view::BindingState;
     use std::io::Write;
     use std::process::{Command, Stdio};
 
@@ -355,6 +356,13 @@ mod tests {
                 serde_json::from_value::<HostReport>(value).unwrap_err(),
             ];
             assert!(errors.iter().any(|why| why.to_string().starts_with("missing field")), "{event}: {errors:?}");
+        }
+        for state in label_values("state") {
+            let known = [LinkState::NAMES, BindingState::NAMES].concat();
+            assert!(known.contains(&state.as_str()), "{state}");
+        }
+        for change in label_values("change") {
+            assert!(PathChange::ALL.iter().any(|known| known.as_str() == change), "{change}");
         }
         for reason in label_values("reason") {
             assert!(DropReason::ALL.iter().any(|known| known.name() == reason), "{reason}");
