@@ -157,12 +157,14 @@ impl Chart {
     /// All but title and legend.
     fn draw(&self, scale: Scale) -> String {
         let mut svg = self.value_axis(scale) + &self.category_axis(scale);
-        let bars = self.series.iter().filter(|series| series.style == Style::Bar).count();
+        let bars = || self.series.iter().filter(|series| series.style == Style::Bar);
+        let numbers = bars().all(|series| series.numbers_fit(scale, bars().count()));
+        let bars = bars().count();
         let (mut bar, mut floor) = (0, Vec::new());
         for (series, colour) in self.series.iter().zip(self.colours()) {
             match series.style {
                 Style::Line | Style::Dashes => svg += &series.lines(scale, colour),
-                Style::Bar => svg += &series.bars(scale, colour, (bar, bars)),
+                Style::Bar => svg += &series.bars(scale, colour, (bar, bars), numbers),
                 Style::Area => svg += &series.area(scale, colour, &mut floor),
             }
             bar += usize::from(series.style == Style::Bar);

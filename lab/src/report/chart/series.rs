@@ -23,10 +23,15 @@ impl Series {
         svg
     }
 
-    /// The series as bars; it is number `which` of `all` series of bars.
-    pub(super) fn bars(&self, scale: Scale, colour: &str, (which, all): (usize, usize)) -> String {
+    /// Whether the number of each bar fits beside its neighbours', with `all` series of bars.
+    pub(super) fn numbers_fit(&self, scale: Scale, all: usize) -> bool {
+        self.points.iter().all(|point| slot(scale, all) > point.number_width() + point.beside_width(scale))
+    }
+
+    /// The series as bars, each with its number or not; it is number `which` of `all` series of bars.
+    pub(super) fn bars(&self, scale: Scale, colour: &str, (which, all): (usize, usize), numbers: bool) -> String {
         let mut svg = String::new();
-        let slot = scale.category_width() * 0.8 / all.max(1) as f64;
+        let slot = slot(scale, all);
         let width = slot * 0.92;
         for point in &self.points {
             let left = scale.x(point.x) + slot * (which as f64 - all as f64 / 2.0);
@@ -34,21 +39,17 @@ impl Series {
             svg += &format!(
                 "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>\n"
             );
-            let (middle, number) = (left + width / 2.0, format_number(point.y));
-            let room = number.len() as f64 * LETTER_WIDTH * 0.8;
-            // Above a long range a number would be taken for the end of the range: it is on the bar, beside the range.
-            let highest = scale.y(point.top());
-            let beside = top - highest > LONG_RANGE;
-            let whisker =
-                if beside { middle.max(left + room + WHISKER * 2.0).min(left + width - WHISKER) } else { middle };
-            // A number that would overlap its neighbour's is omitted.
-            if slot > room + if beside { WHISKER * 3.0 } else { 0.0 } {
+            let middle = left + width / 2.0;
+            let beside = point.has_long_range(scale);
+            let beyond = left + point.number_width() + WHISKER * 2.0;
+            let whisker = if beside { middle.max(beyond).min(left + width - WHISKER) } else { middle };
+            if numbers {
                 let (place, anchor) = if beside {
                     ((whisker - WHISKER * 1.5, top - 5.0), "end")
                 } else {
-                    ((middle, highest - 5.0), "middle")
+                    ((middle, scale.y(point.top()) - 5.0), "middle")
                 };
-                svg += &text(place, &format!("text-anchor=\"{anchor}\" font-size=\"11\""), &number);
+                svg += &text(place, &format!("text-anchor=\"{anchor}\" font-size=\"11\""), &format_number(point.y));
             }
             svg += &point.whisker(scale, whisker, INK);
         }
@@ -70,7 +71,27 @@ fn positions(scale: Scale, values: impl Iterator<Item = (f64, f64)>) -> String {
     values.map(|(x, y)| format!("{:.1},{:.1}", scale.x(x), scale.y(y))).collect::<Vec<_>>().join(" ")
 }
 
+/// The width that each bar of a category has, with `all` series of bars.
+fn slot(scale: Scale, all: usize) -> f64 {
+    scale.category_width() * 0.8 / all.max(1) as f64
+}
+
 impl Point {
+    /// The width of its number.
+    fn number_width(&self) -> f64 {
+        format_number(self.y).len() as f64 * LETTER_WIDTH * 0.8
+    }
+
+    /// Above a long range a number would be taken for the end of the range: it is on the bar, beside the range.
+    fn has_long_range(&self, scale: Scale) -> bool {
+        scale.y(self.y) - scale.y(self.top()) > LONG_RANGE
+    }
+
+    /// What the range takes beside the number.
+    fn beside_width(&self, scale: Scale) -> f64 {
+        if self.has_long_range(scale) { WHISKER * 3.0 } else { 0.0 }
+    }
+
     /// The highest value that is drawn of it.
     pub(super) fn top(&self) -> f64 {
         self.range.map_or(self.y, |(_, high)| high.max(self.y))
@@ -104,12 +125,28 @@ mod tests {
         let series = Series { name: "all".to_owned(), style: Style::Bar, points };
         let chart = Chart { categories: vec!["moves".to_owned()], series: vec![series], ..Chart::default() };
         let scale = Scale::of(&chart, 900.0, 330.0);
-        let svg = chart.series[0].bars(scale, "red", (0, 1));
+        let svg = chart.series[0].bars(scale, "red", (0, 1), true);
         let bar = attribute(&svg, "<rect", "y");
         let text = attribute(&svg, "<text", "y");
         assert!((0.0..10.0).contains(&(bar - text)), "{svg}");
         let (_, range) = svg.split_once("d=\"M").unwrap();
         let whisker: f64 = range.split_once(' ').unwrap().0.parse().unwrap();
         assert!(attribute(&svg, "<text", "x") <= whisker - WHISKER, "{svg}");
+    }
+
+    /// A number on some bars only would say that they matter more.
+    #[test]
+    fn all_bars_have_numbers_or_none() {
+        let bars = |values: &[f64]| {
+            let points = (0..).map(f64::from).zip(values).map(|(x, y)| Point::at(x, *y)).collect();
+            let series = Series { name: "all".to_owned(), style: Style::Bar, points };
+            let categories = values.iter().map(f64::to_string).collect();
+            let chart = Chart { categories, series: vec![series], ..Chart::default() };
+            let scale = Scale::of(&chart, 900.0, 330.0);
+            (chart.series[0].numbers_fit(scale, 1), chart.draw(scale).matches("font-size=\"11\"").count())
+        };
+        assert_eq!(bars(&[1.0, 2.0]), (true, 2));
+        let many: Vec<f64> = (0..60).map(f64::from).map(|value| value + 0.25).collect();
+        assert_eq!(bars(&many), (false, 0));
     }
 }
