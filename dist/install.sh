@@ -98,4 +98,4 @@ done < "$work/files"
 cp "$work/files" "$list"
 [ "$prefix" = /usr ] || sed -i "s|/usr/bin/roam6|$prefix/bin/roam6|" "$prefix"/lib/systemd/system/roam6*.service
 echo "+ installed $("$prefix/bin/roam6" --version) in $prefix; remove it by: install.sh --uninstall --prefix $prefix"
-echo "next: write /etc/roam6/roam6.toml (examples in $prefix/share/doc/roam6/examples), then: systemctl enable --now roam6"
+echo "next: roam6 setup on a home agent, roam6 join on a mobile router (by hand: examples in $prefix/share/doc/roam6/examples)"
