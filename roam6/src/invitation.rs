@@ -178,6 +178,8 @@ impl Invitation {
             let others = self.prefixes.iter().skip(at.saturating_add(1));
             others.into_iter().any(|other| one.covers(*other) || other.covers(*one))
         };
+        // The on-link /64 of the home agent may be that of its mobile router.
+        let holds_agent = |prefix: &Prefix| prefix.contains(self.home_agent) && prefix.length() != 64;
         if !is_host(self.home_agent) || !is_host(self.home_address) {
             Some("an address is no unicast address of global scope")
         } else if self.home_agent == self.home_address {
@@ -188,8 +190,7 @@ impl Invitation {
             Some("the home address lies outside the home prefix")
         } else if self.prefixes.iter().all(|prefix| prefix.is_ipv4()) {
             Some("it has no IPv6 prefix")
-        } else if self.prefixes.iter().any(|prefix| prefix.covers(self.home_prefix) || prefix.contains(self.home_agent))
-        {
+        } else if self.prefixes.iter().any(|prefix| prefix.covers(self.home_prefix) || holds_agent(prefix)) {
             Some("a prefix contains the home prefix or the home agent")
         } else if self.prefixes.iter().enumerate().any(overlapping) {
             Some("its prefixes overlap")

@@ -35,6 +35,8 @@ enum Provider {
     OnLinkAndOne,
     /// An on-link /64, and nothing else.
     OnLink,
+    /// An on-link network of 16 addresses, and nothing else.
+    Narrow,
 }
 
 /// How the van is connected.
@@ -109,7 +111,7 @@ impl Scene {
             wait_or_report("a default route", routed, || machine.story());
             machine.protect(FIREWALL);
         }
-        let global = || scene.vps.says("ip -6 -o address show dev eth0 scope global -tentative", "/64");
+        let global = || scene.vps.says("ip -6 -o address show dev eth0 scope global -tentative", "2001:db8:");
         wait_or_report("the address of the VPS", global, || scene.vps.story());
         Some(scene)
     }
@@ -155,9 +157,11 @@ fn connect_vps(internet: &Namespace, vps: &Machine, provider: Provider, folder: 
     let (network, own, delivery) = match provider {
         Provider::Routed => ("2001:db8:100::/64", "2001:db8:100::1", "via fe80::7 dev vps0"),
         Provider::OnLinkAndRouted | Provider::OnLinkAndOne => ("2001:db8:f::/64", "2001:db8:f::1", "via 2001:db8:f::1"),
-        Provider::OnLink => ("2001:db8:f::/64", "2001:db8:f::1", ""),
+        Provider::OnLink | Provider::Narrow => ("2001:db8:f::/64", "2001:db8:f::1", ""),
     };
-    let gateway = network.replace("::/64", "::ffff/64");
+    let length = if provider == Provider::Narrow { 124 } else { 64 };
+    let network = network.replace("/64", &format!("/{length}"));
+    let gateway = if length == 64 { network.replace("::/64", "::ffff/64") } else { "2001:db8:f::f/124".to_owned() };
     if provider != Provider::Routed {
         internet.shell(&format!("ip address add {gateway} dev vps0 nodad"));
     }
@@ -165,7 +169,7 @@ fn connect_vps(internet: &Namespace, vps: &Machine, provider: Provider, folder: 
         let length = if provider == Provider::OnLinkAndOne { 64 } else { 56 };
         internet.shell(&format!("ip route add 2001:db8:100::/{length} {delivery}"));
     }
-    vps.place.shell(&format!("ip address add fe80::7/64 dev eth0 nodad && ip address add {own}/64 dev eth0"));
+    vps.place.shell(&format!("ip address add fe80::7/64 dev eth0 nodad && ip address add {own}/{length} dev eth0"));
     advertise(internet, folder.path(), "vps0", &format!("prefix {network} {{ AdvAutonomous off; }};"))
 }
 
@@ -372,6 +376,49 @@ fn a_single_routed_64_is_the_network_of_one_van() {
     scene.reach_node("2001:db8:100::2");
 }
 
+/// The home agent answers for the addresses of the van on the link of the VPS.
+#[test]
+fn an_on_link_64_is_the_network_of_one_van() {
+    let test = "an_on_link_64_is_the_network_of_one_van";
+    let Some(mut scene) = Scene::new(test, Provider::OnLink, Access::Ipv6) else { return };
+    let begun = Instant::now();
+    let mut terminal = Terminal::start(scene.vps.command("roam6 setup --qr none"));
+    terminal.expect("2001:db8:f::/64 is on-link, and can be the network of one mobile router", || {});
+    terminal.expect("1. Prefix for mobile networks [2001:db8:f::/64]: ", || {});
+    terminal.answer("");
+    terminal.expect("2. Name of the first mobile router [van]: ", || {});
+    terminal.answer("");
+    terminal.expect("3. Write the files and start roam6? [y]: ", || {});
+    terminal.answer("");
+    let answers = terminal.answers;
+    let (done, printed) = terminal.end(|| scene.vps.serve());
+    assert!(done, "{printed}\n{}", scene.story());
+    assert!(printed.contains("Invitation for van: 2001:db8:f::/64"), "{printed}");
+    open_firewall(&scene.vps, &printed);
+    let mut terminal = Terminal::start(scene.van.command("roam6 join"));
+    terminal.expect("Invitation (not shown): ", || {});
+    terminal.answer(&copied(&printed));
+    for question in ["1. Uplinks", "2. Inside: interface and its /64, or none [lan0 2001:db8:f::/64]", "3. Write"] {
+        terminal.expect(question, || {});
+        terminal.answer("");
+    }
+    let answers = answers + terminal.answers - 1;
+    let (done, joined) = terminal.end(|| scene.van.serve());
+    assert!(done, "{joined}\n{}", scene.story());
+    assert!(begun.elapsed() <= Duration::from_secs(60) && answers <= 6, "{:?}, {answers} answers", begun.elapsed());
+    println!("{test}: {:?}\n{printed}{joined}", begun.elapsed());
+    scene.reach_node("2001:db8:f::2");
+    // The VPS and the provider's router keep their addresses, and a second van finds no prefix.
+    for own in ["2001:db8:f::1", "2001:db8:f::ffff"] {
+        let ping = scene.correspondent.ping(30, "56", own);
+        assert!(ping.contains("1 received"), "{own}: {ping}\n{}", scene.story());
+    }
+    let second = scene.vps.command("roam6 invite bus").stdin(Stdio::null()).output().unwrap();
+    assert!(String::from_utf8_lossy(&second.stderr).contains("is left in the pool"), "{second:?}");
+    let examined = scene.vps.command("roam6 doctor").output().unwrap();
+    assert!(examined.status.success(), "{}", String::from_utf8_lossy(&examined.stdout));
+}
+
 #[test]
 fn a_laptop_joins_with_nothing_inside() {
     let test = "a_laptop_joins_with_nothing_inside";
@@ -384,10 +431,11 @@ fn a_laptop_joins_with_nothing_inside() {
 #[test]
 fn what_is_missing_is_said_and_nothing_is_written() {
     let test = "what_is_missing_is_said_and_nothing_is_written";
-    let Some(mut scene) = Scene::new(test, Provider::OnLink, Access::Ipv6) else { return };
-    // The network of the VPS itself, another one, which the provider does not route, and none.
+    let Some(mut scene) = Scene::new(test, Provider::Narrow, Access::Ipv6) else { return };
+    // The network of the VPS itself, a longer one, another one, which the provider does not route, and none.
     for (flags, word) in [
-        ("--prefix 2001:db8:f::/64", "this host is on itself"),
+        ("--prefix 2001:db8:f::/124", "is no IPv6 prefix of 16 to 64 bits"),
+        ("--prefix 2001:db8:f::/64", "is not routed to this host"),
         ("--prefix 2001:db8:100::/56", "is not routed to this host"),
         ("", "nothing suits"),
     ] {

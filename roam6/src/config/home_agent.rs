@@ -7,7 +7,7 @@ use crate::config::prefix_table::{HomeNetwork, MAX_BINDINGS, Mobile, MobileRoute
 use crate::config::source::{Diagnostics, Problem, Source};
 use crate::files::folder_of;
 use core::time::Duration;
-use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, Ipv4Pool, PrefixTable};
+use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, Ipv4Pool, PrefixTable, SharedPrefix};
 use roam6_proto::nemo::dsmip::NATKATIMEOUT as DEFAULT_KEEPALIVE;
 use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{HomeAddress, Ipv4Endpoint, Prefix};
@@ -48,6 +48,7 @@ pub(crate) struct Section {
     ipv4: Option<Ipv4Table>,
     ipv4_pool: Option<PoolTable>,
     prefix_pool: Option<PrefixPoolTable>,
+    shared_prefix: Option<SharedPrefixTable>,
     udp6: Option<Spanned<bool>>,
     max_update_rate: Option<Spanned<u32>>,
 }
@@ -77,6 +78,13 @@ impl PoolTable {
 struct PrefixPoolTable {
     prefix: Spanned<Prefix>,
     length: Option<Spanned<u8>>,
+}
+
+#[derive(Deserialize)]
+struct SharedPrefixTable {
+    prefix: Spanned<Prefix>,
+    interface: Spanned<String>,
+    gateway: Option<Spanned<Ipv6Addr>>,
 }
 
 /// Length of the prefixes taken from a pool, unless it says so: 16 subnets.
@@ -182,6 +190,7 @@ pub(crate) struct PrefixTableConstraints {
     ipv4_pool: Option<PoolTable>,
     #[cfg(feature = "setup")]
     prefix_pool: Option<PrefixPoolTable>,
+    shared_prefix: Option<SharedPrefixTable>,
     prefix_table: Option<PathBuf>,
 }
 
@@ -228,6 +237,7 @@ impl PrefixTableConstraints {
             agent4: self.ipv4.as_ref().map(|table| *table.address),
             pool: self.ipv4_pool.as_ref().map(|table| *table.prefix),
             pool_length: self.ipv4_pool.as_ref().map(PoolTable::length),
+            shared: self.shared_prefix.as_ref().map(|table| *table.prefix),
         }
     }
 }
@@ -262,6 +272,11 @@ impl PrefixTableConstraints {
         self.prefix_pool.as_ref().map(|table| (*table.prefix, table.length()))
     }
 
+    /// The on-link prefix of the host that is a mobile network prefix.
+    pub(crate) fn shared_prefix(&self) -> Option<Prefix> {
+        self.shared_prefix.as_ref().map(|table| *table.prefix)
+    }
+
     /// The file of the prefix table.
     pub(crate) fn prefix_table(&self) -> Option<&Path> {
         self.prefix_table.as_deref()
@@ -282,6 +297,7 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         let hint = "write data_plane = \"bpf\", or leave udp6 out";
         diagnostics.report(written.span(), "the kernel's tunnel device has no UDP encapsulation", hint);
     }
+    let shared_prefix = section.shared_prefix.as_ref().and_then(|table| shared_prefix(table, &section, diagnostics));
     let home_prefixes = section.home_prefixes.into_inner();
     let address = *section.address;
     let table_file = section.prefix_table.map(|path| diagnostics.source.resolve(&path));
@@ -304,7 +320,10 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         path_mtu: diagnostics.number(&section.path_mtu, "path_mtu", MINIMUM_MTU..=65_535).unwrap_or(1500),
         ipv4: section.ipv4.map(|table| ipv4(&table, diagnostics)),
         ipv4_pool: section.ipv4_pool.and_then(|table| ipv4_pool(&table, diagnostics)),
-        prefix_pool: section.prefix_pool.and_then(|table| prefix_pool(&table, address, diagnostics)),
+        prefix_pool: section.prefix_pool.and_then(|table| {
+            prefix_pool(&table, (address, shared_prefix.as_ref().map(|shared| shared.prefix)), diagnostics)
+        }),
+        shared_prefix,
         home_link,
         udp6: section.udp6.map_or(has_udp, Spanned::into_inner),
         max_update_rate: Some(max_update_rate.unwrap_or(DEFAULT_UPDATE_RATE)),
@@ -354,19 +373,55 @@ fn ipv4_pool(table: &PoolTable, diagnostics: &mut Diagnostics<'_>) -> Option<Ipv
 }
 
 /// Prefixes of mobile networks, which `roam6 invite` allocates.
-fn prefix_pool(table: &PrefixPoolTable, agent: Ipv6Addr, diagnostics: &mut Diagnostics<'_>) -> Option<Prefix> {
+fn prefix_pool(
+    table: &PrefixPoolTable,
+    (agent, shared): (Ipv6Addr, Option<Prefix>),
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Prefix> {
     let prefix = *table.prefix;
     let is_global = prefix.address().to_bits() >> 125 == 1 || prefix.address().is_unique_local();
     if !is_global || !(16..=64).contains(&prefix.length()) {
         let hint = "write the prefix that is routed to the home agent, as \"2001:db8:100::/56\"";
         return diagnostics.refuse(table.prefix.span(), format!("no pool of prefixes is in {prefix}"), hint);
     }
-    if prefix.length() == 64 && prefix.contains(agent) {
+    if prefix.length() == 64 && prefix.contains(agent) && shared != Some(prefix) {
         let what = format!("the pool {prefix} is the network of the home agent's address {agent}");
-        return diagnostics.refuse(table.prefix.span(), what, "write a prefix that is routed to the home agent");
+        let hint = "write a prefix that is routed to the home agent; if none is, see shared_prefix";
+        return diagnostics.refuse(table.prefix.span(), what, hint);
     }
     diagnostics.number(&table.length, "length", prefix.length()..=64);
     Some(prefix)
+}
+
+/// The on-link prefix of this host as a mobile network prefix.
+fn shared_prefix(
+    table: &SharedPrefixTable,
+    section: &Section,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<SharedPrefix> {
+    let (prefix, address) = (*table.prefix, *section.address);
+    check::interface_name(&table.interface, diagnostics);
+    if prefix.length() != 64 || !prefix.contains(address) {
+        let hint = "write the on-link /64 of this host; a prefix that is routed here needs no shared_prefix";
+        let what = format!("shared_prefix {prefix} is no /64 with the home agent's address {address}");
+        return diagnostics.refuse(table.prefix.span(), what, hint);
+    }
+    if let Some(home) = section.home_prefixes.iter().find(|home| home.covers(prefix) || prefix.covers(**home)) {
+        let hint = "write a unique local /64 as home_prefixes, as \"fd12:3456:789a::/64\"";
+        return diagnostics.refuse(table.prefix.span(), format!("it overlaps the home prefix {home}"), hint);
+    }
+    if let Some(link) = &section.home_link {
+        let hint = "a home link and a shared prefix exclude each other: remove one";
+        return diagnostics.refuse(link.span(), "home_link beside shared_prefix", hint);
+    }
+    if let Some(gateway) =
+        table.gateway.as_ref().filter(|gateway| !prefix.contains(***gateway) || ***gateway == address)
+    {
+        let hint = "write the address of the provider's router in the prefix, or leave gateway out if it is link-local";
+        return diagnostics.refuse(gateway.span(), format!("no gateway in {prefix} is {}", **gateway), hint);
+    }
+    let gateway = table.gateway.as_ref().map(|gateway| **gateway);
+    Some(SharedPrefix { prefix, interface: String::clone(&table.interface), gateway })
 }
 
 fn check_values(section: &Section, diagnostics: &mut Diagnostics<'_>) {

@@ -25,6 +25,9 @@ const MAX_LIST: usize = 64;
 /// Lengths of an IPv4 prefix that may be requested.
 const DYNAMIC_IPV4_LENGTH_RANGE: std::ops::RangeInclusive<u8> = 8..=32;
 
+/// Interface identifier of the mobile router in a /64 that it has in common with the home agent.
+pub(crate) const SHARED_IDENTIFIER: u64 = u64::from_be_bytes(*b"\0roam6-r");
+
 /// The table, as written.
 #[derive(Deserialize)]
 pub(crate) struct Section {
@@ -362,6 +365,8 @@ fn ingress(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Vec<IngressC
         ingress.push(IngressConfig {
             interface: name.clone(),
             prefix,
+            // The shared prefix of a home agent: the low identifiers are those of its host, and of its provider's router.
+            identifier: section.home_agents.iter().any(|agent| prefix.contains(**agent)).then_some(SHARED_IDENTIFIER),
             advertisement_interval: advertise.unwrap_or(Duration::from_secs(10)),
             dns,
             search_domains: search,

@@ -12,7 +12,7 @@ pub(crate) mod ipsec;
 pub(crate) mod key;
 mod mnn;
 mod mnpp;
-mod mobile_router;
+pub(crate) mod mobile_router;
 pub(crate) mod prefix_table;
 mod shim;
 pub(crate) mod source;

@@ -69,6 +69,8 @@ pub(crate) struct HomeNetwork<'a> {
     pub(crate) pool: Option<Prefix>,
     /// Length of the IPv4 prefixes taken from it.
     pub(crate) pool_length: Option<u8>,
+    /// The on-link prefix of its host that is a mobile network prefix.
+    pub(crate) shared: Option<Prefix>,
 }
 
 impl<'a> HomeNetwork<'a> {
@@ -80,6 +82,7 @@ impl<'a> HomeNetwork<'a> {
             agent4: config.ipv4.map(|service| service.address),
             pool: config.ipv4_pool.map(|pool| pool.prefix),
             pool_length: config.ipv4_pool.map(|pool| pool.length),
+            shared: config.shared_prefix.as_ref().map(|shared| shared.prefix),
         }
     }
 
@@ -262,7 +265,7 @@ impl<'a> PrefixTableBuilder<'a> {
 
     fn check_prefix(&self, prefix: Prefix, span: &Range<usize>, diagnostics: &mut Diagnostics<'_>) {
         let apart = "a mobile network and the home link must not overlap";
-        if let Some(own) = self.home.own_address_in(prefix) {
+        if let Some(own) = self.home.own_address_in(prefix).filter(|_| self.home.shared != Some(prefix)) {
             diagnostics.report(span.clone(), format!("prefix {prefix} contains the home agent's address {own}"), apart);
         } else if let Some(home) = self.home.prefixes.into_iter().flatten().find(|home| overlap(**home, prefix)) {
             diagnostics.report(span.clone(), format!("prefix {prefix} overlaps the home prefix {home}"), apart);

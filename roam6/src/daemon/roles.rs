@@ -16,6 +16,8 @@ const EXTRA_TUNNELS: u32 = 64;
 /// The interfaces that the roles use.
 pub(super) fn interfaces(config: &Config) -> VecSet<String> {
     let home_link = config.home_agent.iter().filter_map(|agent| agent.config.home_link.clone());
+    let shared = config.home_agent.iter().filter_map(|agent| agent.config.shared_prefix.as_ref());
+    let shared = shared.map(|shared| shared.interface.clone());
     let router = config.mobile_router.iter();
     let uplinks = router.clone().flat_map(|router| router.uplinks.iter().map(|uplink| uplink.interface.clone()));
     let ingress = router.flat_map(|router| router.ingress.iter().map(|ingress| ingress.interface.clone()));
@@ -24,7 +26,7 @@ pub(super) fn interfaces(config: &Config) -> VecSet<String> {
     let radios = config.geo.iter().flat_map(|geo| geo.config.interfaces.iter().cloned());
     let virtual_links = config.geo.iter().flat_map(|geo| geo.config.virtual_links.iter().map(|link| link.name.clone()));
     let nearby = config.mnpp.iter().flat_map(|mnpp| mnpp.interfaces.iter().cloned());
-    let moving = home_link.chain(uplinks).chain(ingress);
+    let moving = home_link.chain(shared).chain(uplinks).chain(ingress);
     moving.chain(paths).chain(providers).chain(radios).chain(virtual_links).chain(nearby).collect()
 }
 

@@ -107,6 +107,9 @@ fn judge_hairpins(facts: &Facts, config: &HomeAgentConfig, found: &mut Findings)
         let cure = format!("route {prefix} to {} in the provider's console", config.address);
         match answer {
             Hairpin::Routed => found.ok(("agent.routed", &subject), "is routed here"),
+            Hairpin::OnLink if config.shared_prefix.as_ref().is_some_and(|shared| shared.prefix == *prefix) => {
+                found.ok(("agent.routed", &subject), "is on-link, and the home agent answers for it");
+            }
             Hairpin::OnLink => {
                 let text = format!("{prefix} is not routed here: the router looks for its addresses on the link");
                 found.fault(("agent.routed", &subject), text, cure);

@@ -278,7 +278,11 @@ fn probe_tunnel(scope: &Scope, router: &MobileRouterConfig, state: &NodeState, s
     }
     let now = self::state(socket).unwrap_or_default();
     let mtu = now.view.tunnels.iter().filter(|path| path.weight > 0).map(|path| path.mtu).min();
-    let from = router.ingress.iter().find_map(|ingress| ingress.prefix.with_identifier(1)).unwrap_or(home);
+    let from = router
+        .ingress
+        .iter()
+        .find_map(|ingress| ingress.prefix.with_identifier(ingress.identifier.unwrap_or(1)))
+        .unwrap_or(home);
     let resolvers = router.ingress.iter().flat_map(|ingress| ingress.dns.iter().flatten().copied());
     let mut resolvers: Vec<Ipv6Addr> = resolvers.collect();
     resolvers.dedup();

@@ -10,6 +10,7 @@ use roam6_linux::survey::{
     Address, ClockState, Interface, InterfaceKind, Neighbour, Route, RouteKind, RouteOrigin, WifiMode,
 };
 use roam6_proto::View;
+use roam6_proto::contract::config::nemo::SharedPrefix;
 use roam6_proto::contract::input::AddressState;
 use roam6_proto::contract::view::{
     BindingRole, BindingState, BindingView, FaultKind, LinkRole, LinkState, LinkView, PathState, TunnelView,
@@ -475,6 +476,13 @@ fn what_does_no_harm_is_no_fault() {
     let (id, text) = first(&facts);
     assert_eq!(id, None, "anybody can send updates with another key while the mobile router is bound:\n{text}");
     assert!(text.contains("do not verify"), "{text}");
+    let mut facts = agent();
+    let (prefix, interface) = ("2001:db8:f::/64".parse().unwrap(), "eth0".to_owned());
+    let config = &mut facts.config.as_mut().unwrap().home_agent.as_mut().unwrap().config;
+    config.shared_prefix = Some(SharedPrefix { prefix, interface, gateway: None });
+    probes(&mut facts).hairpins = vec![(prefix, Hairpin::OnLink)];
+    let (id, text) = first(&facts);
+    assert_eq!(id, None, "the home agent answers for an on-link prefix:\n{text}");
     let mut facts = agent();
     view(&mut facts).bindings[0].home_address = HomeAddress(ip("2001:db8:100::99"));
     view(&mut facts).bindings[0].fault = Some(FaultKind::NotInTable);

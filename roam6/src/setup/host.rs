@@ -1,5 +1,6 @@
 //! What `roam6 setup` finds out about the host of a home agent: its address, its router, and which prefix is routed to it.
 
+use super::plan::SharedLink;
 use roam6_linux::probe::{EchoRequest, Hairpin, echo, hairpin};
 use roam6_linux::survey::{Address, Interface, KernelFeatures, Route, RouteOrigin};
 use roam6_linux::survey::{addresses, interfaces, kernel_features, neighbours, routes};
@@ -78,6 +79,16 @@ impl AgentHost {
         let is_network = |held: &&Address| held.prefix.length() < 128 && held.address.to_ipv4_mapped().is_none();
         let global = |held: &&Address| !held.address.is_unicast_link_local() && !held.address.is_loopback();
         self.addresses.iter().filter(is_network).filter(global).map(|held| held.prefix)
+    }
+
+    /// The on-link /64 of the home agent's address, and its link: all of it can be one mobile network, but for this host and
+    /// the router.
+    pub(crate) fn shared_link(&self, own: Ipv6Addr) -> Option<SharedLink> {
+        let router = self.router.as_ref()?;
+        let on_link = |held: &&Address| held.address == own && held.interface == router.interface;
+        let prefix = self.addresses.iter().find(on_link)?.prefix;
+        let gateway = router.address.filter(|address| prefix.contains(*address));
+        (prefix.length() == 64).then(|| SharedLink { prefix, interface: router.name.clone(), gateway })
     }
 
     /// The host in a line.

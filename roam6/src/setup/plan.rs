@@ -19,8 +19,21 @@ pub(crate) struct AgentPlan {
     pub(crate) pool: Prefix,
     /// The length of these.
     pub(crate) length: u8,
+    /// The link that has the pool itself as its on-link prefix, where that is not routed.
+    pub(crate) shared: Option<SharedLink>,
     /// Its IPv4 address, and another one by which others reach it.
     pub(crate) ipv4: Option<(Ipv4Addr, Option<Ipv4Addr>)>,
+}
+
+/// The host's link, whose on-link prefix is that of one mobile network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SharedLink {
+    /// Its /64.
+    pub(crate) prefix: Prefix,
+    /// The name of its interface.
+    pub(crate) interface: String,
+    /// The address of the router in the prefix, if it has one there.
+    pub(crate) gateway: Option<Ipv6Addr>,
 }
 
 /// Home network and length of mobile networks in a routed prefix. A prefix that is no more than a /64 is for one mobile
@@ -66,13 +79,23 @@ pub(crate) fn divide(
 impl AgentPlan {
     /// The configuration file.
     pub(crate) fn config(&self) -> String {
-        let AgentPlan { address, home, pool, length, ipv4 } = self;
+        let AgentPlan { address, home, pool, length, shared, ipv4 } = self;
         let mut text = format!(
             "# Written by `roam6 setup`; `man roam6.toml` explains it.\n\n[home_agent]\naddress       = \"{address}\"\n\
              home_prefixes = [\"{home}\"]\nprefix_table  = \"{TABLE_FILE}\"\n\n\
              # `roam6 invite` takes the prefixes of mobile networks from it.\n\
              [home_agent.prefix_pool]\nprefix = \"{pool}\"\nlength = {length}\n"
         );
+        if let Some(SharedLink { prefix, interface, gateway }) = shared {
+            let _ = write!(
+                text,
+                "\n# The network of this host is that of the mobile router: nothing is routed here.\n[home_agent.shared_prefix]\n\
+                 prefix = \"{prefix}\"\ninterface = \"{interface}\"\n"
+            );
+            if let Some(gateway) = gateway {
+                let _ = writeln!(text, "gateway = \"{gateway}\"");
+            }
+        }
         if let Some((address, public)) = ipv4 {
             let _ = write!(text, "\n# For uplinks that have IPv4 only.\n[home_agent.ipv4]\naddress = \"{address}\"\n");
             if let Some(public) = public {

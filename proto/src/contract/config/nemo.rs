@@ -92,6 +92,10 @@ pub struct HomeAgentConfig {
     /// prefix table are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix_pool: Option<Prefix>,
+    /// The on-link prefix of this host's own link as a mobile network prefix, where nothing is routed to this host; `None`:
+    /// mobile network prefixes are routed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_prefix: Option<SharedPrefix>,
     /// Whether mobile routers are served in UDP over IPv6 too, where networks pass nothing else.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub udp6: bool,
@@ -120,10 +124,24 @@ impl Default for HomeAgentConfig {
             ipv4: None,
             ipv4_pool: None,
             prefix_pool: None,
+            shared_prefix: None,
             udp6: false,
             max_update_rate: None,
         }
     }
+}
+
+/// An on-link prefix as a mobile network prefix: the home agent answers Neighbour Solicitations for its addresses, except for
+/// those of this host and of the gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedPrefix {
+    /// The prefix, a /64 that contains the home agent's address.
+    pub prefix: Prefix,
+    /// Name of the interface on its link.
+    pub interface: String,
+    /// The address of the provider's router in the prefix; `None`: it has none there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Ipv6Addr>,
 }
 
 /// Service of a home agent for mobile routers with IPv4-only uplinks (RFC 5555).
@@ -454,8 +472,11 @@ fn is_false(value: &bool) -> bool {
 pub struct IngressConfig {
     /// Its name.
     pub interface: String,
-    /// Its /64: advertised; the mobile router uses the address with interface identifier 1.
+    /// Its /64: advertised.
     pub prefix: Prefix,
+    /// Interface identifier of the mobile router's own address; `None`: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identifier: Option<u64>,
     /// Maximum interval of Router Advertisements.
     #[serde(rename = "advertise")]
     pub advertisement_interval: Duration,
@@ -472,7 +493,7 @@ impl Default for IngressConfig {
     /// An ingress interface without a name and without a prefix.
     fn default() -> IngressConfig {
         let (interface, prefix, advertisement_interval) = (String::new(), Prefix::ALL, Duration::from_secs(600));
-        IngressConfig { interface, prefix, advertisement_interval, dns: None, search_domains: None }
+        IngressConfig { interface, prefix, identifier: None, advertisement_interval, dns: None, search_domains: None }
     }
 }
 

@@ -35,7 +35,7 @@ impl HomeAgent {
         let ours = destination == self.config.address;
         let on_link = self.home_link.link() == Some(packet.link)
             && (destination.is_multicast() || destination.is_unicast_link_local() || ours);
-        if !(ours || on_link || self.is_anycast(destination)) {
+        if !ours && self.answer_shared(packet, destination, out) || !(ours || on_link || self.is_anycast(destination)) {
             return;
         }
         match Datagram::parse(&packet.bytes) {

@@ -26,6 +26,7 @@ mod registered_prefixes;
 mod reply;
 mod reply_limiter;
 mod request;
+mod shared_prefix;
 mod sysctls;
 mod timers;
 mod transaction;
@@ -46,6 +47,7 @@ use self::home_link::HomeLink;
 use self::path_mtu::PathMtuCache;
 use self::registered_prefixes::RegisteredPrefixes;
 use self::reply_limiter::ReplyLimiter;
+use self::shared_prefix::SharedLink;
 use self::transaction::Waiting;
 use self::types::HomeAgentTimer;
 use self::used_sequences::UsedSequences;
@@ -76,6 +78,7 @@ pub struct HomeAgent {
     last_transaction: u64,
     path_mtu: PathMtuCache,
     home_link: HomeLink,
+    shared_link: SharedLink,
     discovery: Discovery,
     error_limiter: TokenBucket,
     /// Home addresses whose last update was not accepted.
@@ -103,6 +106,7 @@ impl HomeAgent {
         HomeAgent {
             path_mtu: PathMtuCache::new(config.path_mtu),
             home_link: HomeLink::default(),
+            shared_link: SharedLink::default(),
             discovery: Discovery::default(),
             error_limiter: TokenBucket::per_second(dispatch::BINDING_ERRORS_PER_SECOND),
             faults: Faults::new(MAX_FAULTS),
@@ -192,8 +196,14 @@ impl Engine for HomeAgent {
             | Input::Frame(_)
             | Input::Fix(_) => {}
             Input::Packet(packet) => self.receive_packet(now, packet, out),
-            Input::Link(event) => self.link_changed(now, event, out),
-            Input::Address(event) => self.address_changed(event, out),
+            Input::Link(event) => {
+                self.link_changed(now, event, out);
+                self.shared_link_changed(event, out);
+            }
+            Input::Address(event) => {
+                self.address_changed(event, out);
+                self.shared_address_changed(event, out);
+            }
             Input::Outcome(outcome) => self.receive_outcome(now, outcome, out),
             Input::Clock(clock) => {
                 self.set_clock(now, clock.unix_micros);

@@ -13,6 +13,7 @@ mod mcoa;
 mod path_mtu;
 mod registration;
 mod restart;
+mod shared_prefix;
 mod statuses;
 mod sysctls;
 mod unreachable_routes;

@@ -312,7 +312,8 @@ impl HomeAgent {
     /// Whether a route to it is possible, and covers neither this home agent nor its home networks.
     fn is_installable(&self, prefix: Prefix) -> bool {
         let home = self.config.home_prefixes.iter().any(|home| prefix.covers(*home) || home.covers(prefix));
-        prefix.length() > 0 && is_routable_unicast(prefix.address()) && !prefix.contains(self.config.address) && !home
+        let own = prefix.contains(self.config.address) && !self.is_shared_prefix(prefix);
+        prefix.length() > 0 && is_routable_unicast(prefix.address()) && !own && !home
     }
 
     fn grant_lifetime(&self, requested: Duration) -> Duration {

@@ -7,7 +7,8 @@ use super::uplink::Uplink;
 use crate::contract::config::flow::{FlowRule, FlowSelector};
 use crate::contract::config::nemo::LoadSharing;
 use crate::contract::item::{
-    Address, Encap, NextHop, PolicyRule, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow, TunnelId, TunnelPath,
+    Address, Encap, NextHop, PolicyRule, ProxyNeighbour, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow,
+    TunnelId, TunnelPath,
 };
 use crate::{Item, LinkId, Plan, Time};
 use roam6_wire::ip4::DSMIP_PORT;
@@ -32,6 +33,10 @@ pub(super) const LOOPBACK: &str = "lo";
 /// Packets from an uplink with a source address of the mobile network, or the home address, are spoofed: they are
 /// discarded, whatever their destination. Before all other rules.
 const RULE_SPOOFED: u32 = 990;
+/// Packets to a home agent whose address is in the mobile network, because it shares the on-link prefix of its host: from a
+/// care-of address they take that uplink, all others the tunnel.
+const RULE_TO_HOME_AGENT: u32 = 995;
+const RULE_TO_HOME_AGENT_INSIDE: u32 = 996;
 /// Packets to the mobile network stay in it.
 pub(super) const RULE_TO_MOBILE_NETWORK: u32 = 1000;
 /// Packets from the mobile network take the tunnel if they arrive on an ingress interface or are locally generated. On
@@ -222,7 +227,27 @@ impl MobileRouter {
             Item::rule(RULE_FROM_CARE_OF_ADDRESS, Prefix::host(address), Prefix::ALL, way_out),
         ];
         items.extend(on_link);
+        let to_agent = |agent| Item::rule(RULE_TO_HOME_AGENT, Prefix::host(address), Prefix::host(agent), way_out);
+        items.extend(self.home_agents_inside().map(to_agent));
         items
+    }
+
+    /// The home agents whose addresses are in the mobile network.
+    fn home_agents_inside(&self) -> impl Iterator<Item = Ipv6Addr> {
+        let agents = self.config.home_agents.iter().copied();
+        agents.filter(|agent| self.networks().any(|prefix| prefix.contains(*agent)))
+    }
+
+    /// Nodes of the mobile network look for such a home agent on their own link.
+    fn put_home_agents_inside(&self, plan: &mut Plan) {
+        for agent in self.home_agents_inside() {
+            plan.put(Item::rule(RULE_TO_HOME_AGENT_INSIDE, Prefix::ALL, Prefix::host(agent), TUNNEL_TABLE));
+            let on_link = self.ingress.iter().filter(|ingress| ingress.config.prefix.contains(agent));
+            for interface in on_link.filter_map(|ingress| ingress.interface.as_ref()).filter(|interface| interface.up) {
+                let link = interface.link;
+                plan.put(Item::ProxyNeighbour(ProxyNeighbour { link, address: agent, router: false }));
+            }
+        }
     }
 
     /// The mobile network: unassigned parts are unreachable, so that packets do not loop, and packets from it with a
@@ -315,6 +340,7 @@ impl MobileRouter {
             }
         }
         plan.put(incoming_rule(RULE_FROM_HOME_ADDRESS, home, LOOPBACK, TUNNEL_TABLE));
+        self.put_home_agents_inside(plan);
         let near = [home].into_iter().chain(self.networks()).collect();
         let flows = if self.config.load_sharing == LoadSharing::Single { Vec::new() } else { self.flows() };
         plan.put(Item::Tunnel(Tunnel {

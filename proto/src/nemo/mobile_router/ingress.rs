@@ -39,9 +39,9 @@ impl IngressInterface {
         self.interface.as_ref().map(|interface| interface.link)
     }
 
-    /// The router's own address, with interface identifier 1.
+    /// The router's own address.
     pub(super) fn address(&self) -> Option<Ipv6Addr> {
-        self.config.prefix.with_identifier(1)
+        self.config.prefix.with_identifier(self.config.identifier.unwrap_or(1))
     }
 
     /// Processes a link event.

@@ -110,7 +110,8 @@ impl HomeAgentTable {
         let (pool, usual) = self.settings.prefix_pool().ok_or(
             "there is no pool of prefixes: name the prefix with --prefix, or write [home_agent.prefix_pool] into the configuration",
         )?;
-        let own = [Prefix::new(agent, 64), Some(home)];
+        let network = Prefix::new(agent, 64).filter(|network| self.settings.shared_prefix() != Some(*network));
+        let own = [network, Some(home)];
         let rows = self.rows.iter().flat_map(|(_, row)| row.prefixes.iter().copied());
         let taken: Vec<Prefix> = own.into_iter().flatten().chain(rows).collect();
         let length = args.length.unwrap_or(usual);

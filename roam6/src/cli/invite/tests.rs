@@ -174,3 +174,15 @@ fn the_text_for_people_can_be_typed_back() {
     assert_eq!(json["invitation"]["text"], issued.text.as_str());
     assert_eq!(json["schema"], 1);
 }
+
+#[test]
+fn the_shared_network_of_the_home_agent_is_for_one_mobile_router() {
+    let shared = SETTINGS.replace("2001:db8:100::/64", "fd00:1::/64").replace("2001:db8:100::/56", "2001:db8:f::/64");
+    let shared =
+        shared.replace("length = 60", "[home_agent.shared_prefix]\nprefix = \"2001:db8:f::/64\"\ninterface = \"eth0\"");
+    let (_folder, config) = settings(&shared);
+    let van = invited(&args(&config, "van"));
+    assert_eq!(van.prefixes, ["2001:db8:f::/64".parse().unwrap()]);
+    assert_eq!(config::load(&config).unwrap().refused_rows(), []);
+    assert!(why(issue(&args(&config, "bus"))).contains("is left in the pool"));
+}

@@ -2,6 +2,7 @@
 
 use crate::cli::prompt::Prompt;
 use crate::config::duration::format_duration;
+use crate::config::mobile_router::SHARED_IDENTIFIER;
 use crate::control::client;
 use crate::control::part::Part;
 use crate::exit::Failure;
@@ -70,7 +71,8 @@ fn by_which_uplink(binding: &BindingView) -> Option<String> {
 
 /// An echo request from the home address, so by the tunnel, to the home agent.
 fn probe(invitation: &Invitation, inside: &[(String, Prefix)]) -> Answer {
-    let own = inside.first().and_then(|(_, prefix)| prefix.with_identifier(1));
+    let identifier = |prefix: Prefix| if prefix.contains(invitation.home_agent) { SHARED_IDENTIFIER } else { 1 };
+    let own = inside.first().and_then(|(_, prefix)| prefix.with_identifier(identifier(*prefix)));
     let from = [Some(invitation.home_address), own];
     let requests = from.into_iter().flatten();
     let answers =

@@ -15,7 +15,7 @@ use crate::invitation::{MAX_NAME, is_name};
 use crate::service::{self, CONFIG_FILE, NewFiles};
 use crate::setup::firewall::{DroppingChain, commands};
 use crate::setup::host::{AgentHost, Delivery};
-use crate::setup::plan::{AgentPlan, TABLE_FILE, divide};
+use crate::setup::plan::{AgentPlan, SharedLink, TABLE_FILE, divide};
 use args::{Ipv4Choice, SetupArgs};
 use roam6_linux::survey::{base_chains, managers};
 use roam6_wire::Prefix;
@@ -139,11 +139,18 @@ fn prefixes(args: &SetupArgs, host: &AgentHost, address: Ipv6Addr, prompt: Promp
     let on_link: Vec<Prefix> = host.on_link().collect();
     let mut random = [0; 5];
     files::random(&mut random)?;
-    let divided = |pool: Prefix| {
-        let (home, length) = divide(pool, address, (args.length, &on_link), random)?;
-        Ok(AgentPlan { address, home, pool, length, ipv4: None })
+    let plan = |pool: Prefix, shared: Option<SharedLink>| {
+        let others: Vec<Prefix> = on_link.iter().copied().filter(|_| shared.is_none()).collect();
+        let (home, length) = divide(pool, address, (args.length, &others), random)?;
+        Ok(AgentPlan { address, home, pool, length, shared, ipv4: None })
     };
+    let divided = |pool: Prefix| plan(pool, None);
     let checked = |pool: Prefix| {
+        let shared = host.shared_link(address).filter(|link| link.prefix == pool);
+        if let Some(link) = shared.filter(|_| is_shareable(host, address, pool)) {
+            prompt.say(format!("{pool} is on-link: the home agent answers for its addresses. {ALONE}"));
+            return plan(pool, Some(link));
+        }
         let plan = divided(pool).map_err(|why: String| format!("{why}. {ASK_PROVIDER}"))?;
         match host.delivery(address, pool) {
             Delivery::Routed => prompt.say(format!("{pool} is routed to this host: a packet for it came back.")),
@@ -171,12 +178,31 @@ fn prefixes(args: &SetupArgs, host: &AgentHost, address: Ipv6Addr, prompt: Promp
         }
         None => prompt.say(format!("Routed prefix: none found. {ASK_PROVIDER}")),
     }
-    let default = found.map(|pool| pool.to_string());
+    let own = host.shared_link(address).filter(|link| found.is_none() && is_shareable(host, address, link.prefix));
+    if let Some(link) = &own {
+        prompt.say(format!(
+            "Or: {} is on-link, and can be the network of one mobile router; the home agent answers for its addresses. {ALONE}",
+            link.prefix
+        ));
+    }
+    let default = found.or(own.as_ref().map(|link| link.prefix)).map(|pool| pool.to_string());
     prompt.ask("1. Prefix for mobile networks", (default.as_deref(), "--prefix"), |text| {
         let pool = text.parse::<Prefix>().map_err(|why| why.to_string())?;
-        if Some(pool) == found { divided(pool) } else { checked(pool) }
+        match own.clone().filter(|link| link.prefix == pool) {
+            Some(link) => plan(pool, Some(link)),
+            None if Some(pool) == found => divided(pool),
+            None => checked(pool),
+        }
     })
 }
+
+/// Whether packets for a network of this host come to it if it answers for their addresses.
+fn is_shareable(host: &AgentHost, address: Ipv6Addr, network: Prefix) -> bool {
+    matches!(host.delivery(address, network), Delivery::OnLink | Delivery::Routed)
+}
+
+/// On which condition an on-link prefix can be a mobile network's.
+const ALONE: &str = "Only if no other customer has addresses in it: ask the provider";
 
 /// What a provider has to do.
 const ASK_PROVIDER: &str = "Ask the provider to route a prefix (a /56, or at least a second /64) to the address of this host; some \

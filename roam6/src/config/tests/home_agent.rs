@@ -152,3 +152,53 @@ fn names_of_mobile_routers_survive_a_file_with_a_rejected_row() {
     assert_eq!((kept, agent.refused.len()), (1, 1));
     assert_eq!(names(&agent), ["2001:db8:1::100 bus", "2001:db8:1::200 van", "2001:db8:1::300 car"]);
 }
+
+/// A home agent whose own /64 is that of its mobile router.
+const SHARED: &str = "\
+[home_agent]
+address = \"2001:db8:f::1\"
+home_prefixes = [\"fd00:1::/64\"]
+[[home_agent.mobile]]
+home_address = \"fd00:1::10\"
+prefixes = [\"2001:db8:f::/64\"]
+auth = \"none\"
+[home_agent.prefix_pool]
+prefix = \"2001:db8:f::/64\"
+[home_agent.shared_prefix]
+prefix = \"2001:db8:f::/64\"
+interface = \"eth0\"
+gateway = \"2001:db8:f::ffff\"
+";
+
+#[test]
+fn the_network_of_the_host_is_refused_as_a_mobile_network_unless_it_is_shared() {
+    let shared = read(SHARED).unwrap().home_agent.unwrap().config.shared_prefix.unwrap();
+    assert_eq!((shared.interface.as_str(), shared.gateway), ("eth0", "2001:db8:f::ffff".parse().ok()));
+    let without = SHARED.split("[home_agent.shared_prefix]").next().unwrap();
+    let found = read(without).unwrap_err().join("\n");
+    assert!(found.contains("is the network of the home agent's address"), "{found}");
+    let table = "[home_agent.shared_prefix]\nprefix = \"2001:db8:f::/64\"";
+    for (old, new, what) in [
+        (table, "[home_agent.shared_prefix]\nprefix = \"2001:db8:f::/56\"", "is no /64 with the home agent's address"),
+        (table, "[home_agent.shared_prefix]\nprefix = \"2001:db8:e::/64\"", "is no /64 with the home agent's address"),
+        ("fd00:1::/64", "2001:db8:f::/64", "overlaps the home prefix"),
+        ("home_prefixes", "home_link = \"eth1\"\nhome_prefixes", "home_link beside shared_prefix"),
+        ("f::ffff", "e::ffff", "no gateway in 2001:db8:f::/64"),
+        ("f::ffff", "f::1", "no gateway in 2001:db8:f::/64"),
+        ("\"eth0\"", "\"eth 0\"", "is not the name of an interface"),
+    ] {
+        let found = problems(SHARED, old, new).join("\n");
+        assert!(found.contains(what), "{new}: {found}");
+    }
+}
+
+#[test]
+fn mobile_router_in_the_network_of_its_home_agent_has_an_unusual_address() {
+    let ingress = "[[mobile_router.ingress]]\ninterface = \"lan0\"\nprefix = \"2001:db8:100::/64\"\n";
+    let identifier = |agent: &str| {
+        let text = MR.replace("auth =", &format!("home_agents = [\"{agent}\"]\nauth =")) + ingress;
+        read(&text).unwrap().mobile_router.unwrap().ingress[0].identifier
+    };
+    assert_eq!(identifier("2001:db8:9::1"), None);
+    assert!(identifier("2001:db8:100::1").is_some_and(|identifier| identifier > 0xffff_ffff));
+}

@@ -215,3 +215,30 @@ fn stop_deregisters_and_removes_all_items() {
     assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "{:#?}", bench.plan);
     assert_eq!(bench.router.deadline(), None);
 }
+
+/// The mobile network is the on-link prefix of the home agent's host.
+#[test]
+fn home_agent_in_the_mobile_network_is_reached_by_uplink_and_tunnel() {
+    let mut config = config();
+    config.prefixes = vec![net("2001:db8:f00::/64")];
+    config.home_agents = vec![ip("2001:db8:f00::1")];
+    config.ingress[0].identifier = Some(0x72);
+    let mut bench = TestBed::new(config);
+    bench.link(LAN, true);
+    bench.attach(WIFI, "2001:db8:1::/64");
+    let agent = Prefix::host(ip("2001:db8:f00::1"));
+    let rules: Vec<(Prefix, RouteTable)> = bench
+        .plan
+        .iter()
+        .filter_map(|(_, item)| match item {
+            Item::Rule(rule) if rule.destination == agent => Some((rule.source, rule.table)),
+            _ => None,
+        })
+        .collect();
+    let care_of = ip("2001:db8:1::ff:fe00:2");
+    assert_eq!(rules.len(), 2, "{rules:?}");
+    assert_eq!(rules[0].0, Prefix::host(care_of), "before the other");
+    assert_eq!(rules[1], (Prefix::ALL, super::super::forwarding::TUNNEL_TABLE));
+    assert!(bench.plan.find(&Key::ProxyNeighbour(LAN, ip("2001:db8:f00::1"))).is_some());
+    assert!(bench.plan.find(&Key::Address(LAN, ip("2001:db8:f00::72"))).is_some());
+}
