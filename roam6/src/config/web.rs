@@ -136,7 +136,8 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> W
     web
 }
 
-#[cfg(all(test, feature = "web"))]
+#[cfg(feature = "web")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

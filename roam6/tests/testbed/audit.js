@@ -52,6 +52,11 @@ for (const element of document.querySelectorAll("button, input:not([hidden]), a[
   const box = element.getBoundingClientRect();
   if (visible(element) && (box.width < 24 || box.height < 24) && element.tagName !== "SUMMARY") missing.push(`small: ${outline(element)}`);
 }
+// What may be longer than its frame is scrolled by keys.
+for (const element of document.querySelectorAll("body *")) {
+  const style = getComputedStyle(element);
+  if (/auto|scroll/.test(style.overflowX + style.overflowY) && element.tabIndex < 0) missing.push(`no focus to scroll: ${outline(element)}`);
+}
 for (const element of document.querySelectorAll("[tabindex]")) if (element.tabIndex > 0) missing.push(`order of focus: ${outline(element)}`);
 
 // Its size, and that all of it comes from here.

@@ -41,6 +41,8 @@ function standing(link, tunnels) {
   if (["home", "visited"].includes(link.state)) {
     return tunnels.length && paths.every((path) => path.weight === 0) ? ["standby", "standby"] : ["good", link.state === "home" ? "at home" : "in use"];
   }
+  // An interface of the mobile network, or of a host.
+  if (["advertising", "up"].includes(link.state)) return ["", link.state];
   return ["standby", link.state.replaceAll("_", " ")];
 }
 

@@ -31,7 +31,7 @@ export function chart(title, series, format) {
   const times = [...new Set(series.flatMap((one) => one.points.map(([unix]) => unix)))].sort((a, b) => a - b);
   const last = times.at(-1) ?? 0, first = last - 3600;
   const values = series.flatMap((one) => one.points.map(([, value]) => value)).filter((value) => value !== null);
-  const top = roundUp(Math.max(...values, Number.MIN_VALUE) || 1);
+  const top = roundUp(Math.max(0, ...values) || 1);
   const x = (unix) => LEFT + ((unix - first) / 3600) * (WIDTH - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", tabindex: "0" });
@@ -59,12 +59,12 @@ function legend(one, index, unix, format) {
   return html("span", {}, key, `${one.name} ${value === undefined || value === null ? "-" : format(value)}`);
 }
 
-/** A path that is interrupted where there are no values. */
+/** A path that is interrupted where there are no values; a single value is a dot. */
 function line(points, x, y) {
   let pen = "M", text = "";
   for (const [unix, value] of points) {
     if (value === null) pen = "M";
-    else { text += `${pen}${x(unix).toFixed(1)} ${y(value).toFixed(1)}`; pen = "L"; }
+    else { text += `${pen}${x(unix).toFixed(1)} ${y(value).toFixed(1)}${pen === "M" ? "h0" : ""}`; pen = "L"; }
   }
   return text;
 }
