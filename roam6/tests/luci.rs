@@ -3,7 +3,13 @@
 //! plugin of rpcd, the program, a daemon, and settings of OpenWrt that are translated and accepted.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails at the assertion"
+)]
 
 #[path = "testbed/openwrt.rs"]
 mod openwrt;
@@ -21,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use testbed::{BINARY, Running, Testbed, run, wait_or_report};
+use testbed::{BINARY, Testbed, run, wait_or_report};
 use webdriver::Browser;
 
 const PORT: u16 = 8080;
