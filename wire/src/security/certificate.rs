@@ -19,14 +19,14 @@ use core::ops::Range;
 const VERSION: u8 = 3;
 
 /// Presence bits of the preamble of ToBeSignedCertificate.
-mod field {
-    pub(super) const REGION: u8 = 0x40;
-    pub(super) const ASSURANCE_LEVEL: u8 = 0x20;
-    pub(super) const APP_PERMISSIONS: u8 = 0x10;
-    pub(super) const ISSUE_PERMISSIONS: u8 = 0x08;
-    pub(super) const REQUEST_PERMISSIONS: u8 = 0x04;
-    pub(super) const REQUEST_ROLLOVER: u8 = 0x02;
-    pub(super) const ENCRYPTION_KEY: u8 = 0x01;
+pub(super) mod field {
+    pub(in crate::security) const REGION: u8 = 0x40;
+    pub(in crate::security) const ASSURANCE_LEVEL: u8 = 0x20;
+    pub(in crate::security) const APP_PERMISSIONS: u8 = 0x10;
+    pub(in crate::security) const ISSUE_PERMISSIONS: u8 = 0x08;
+    pub(in crate::security) const REQUEST_PERMISSIONS: u8 = 0x04;
+    pub(in crate::security) const REQUEST_ROLLOVER: u8 = 0x02;
+    pub(in crate::security) const ENCRYPTION_KEY: u8 = 0x01;
 }
 
 /// A certificate, as received.
@@ -143,6 +143,11 @@ impl ValidityPeriod {
             TimeUnit::Years => duration * 31_556_952,
         };
         u64::from(self.start) + seconds
+    }
+
+    /// Whether it includes this time: seconds of TAI since 2004.
+    pub fn includes(&self, time: u64) -> bool {
+        (u64::from(self.start)..self.end()).contains(&time)
     }
 }
 

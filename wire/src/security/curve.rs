@@ -5,6 +5,7 @@ use crate::codepoint::field_values;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
+use alloc::vec::Vec;
 use core::fmt;
 
 field_values! {
@@ -111,6 +112,20 @@ impl<'a> CurvePoint<'a> {
             (other, _) => other,
         };
         CurvePoint { form, x: self.x, y: &[] }
+    }
+
+    /// The point as SEC 1 §2.3.3 encodes it; `None` if only x is known.
+    pub fn sec1(self) -> Option<Vec<u8>> {
+        (self.form != PointForm::XOnly).then(|| [&[self.form.value()], self.x, self.y].concat())
+    }
+
+    /// The point of an encoding by SEC 1 §2.3.3 of `length` octets for each coordinate.
+    pub fn from_sec1(octets: &'a [u8], length: usize) -> Option<CurvePoint<'a>> {
+        let (form, coordinates) = octets.split_first()?;
+        let form = PointForm::from_value(*form).filter(|form| *form != PointForm::XOnly)?;
+        let (x, y) = coordinates.split_at_checked(length)?;
+        let has_y = if form == PointForm::Uncompressed { length } else { 0 };
+        (y.len() == has_y).then_some(CurvePoint { form, x, y })
     }
 
     fn x_only(self) -> CurvePoint<'a> {

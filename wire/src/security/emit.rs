@@ -41,11 +41,8 @@ impl UnsignedData<'_> {
         writer.bytes(payload);
         // generationTime is present, and generationLocation.
         writer.u8(if self.location.is_some() { 0x50 } else { 0x40 });
-        let psid = self.psid.0.to_be_bytes();
-        let zeros = psid.iter().take_while(|octet| **octet == 0).count().min(3);
-        let psid = psid.get(zeros..).unwrap_or_default();
-        length(&mut writer, psid.len());
-        writer.bytes(psid).u64(self.generation_time);
+        self.psid.write(&mut writer);
+        writer.u64(self.generation_time);
         if let Some(Location { place, elevation }) = self.location {
             writer.bytes(&place.latitude.to_be_bytes()).bytes(&place.longitude.to_be_bytes()).u16(elevation);
         }

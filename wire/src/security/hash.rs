@@ -1,5 +1,6 @@
 //! Hashes: IEEE 1609.2 §5.3.1 (input of signatures), §6.3.26 (HashedId8), §6.3.27 (HashedId3).
 
+use super::certificate::Certificate;
 use crate::codepoint::field_values;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
@@ -95,6 +96,11 @@ impl Message {
         algorithm.hash(data, first);
         algorithm.hash(signer, second);
         Message { algorithm, octets }
+    }
+
+    /// What a station signs with SHA-256: `to_be_signed` of a packet, with its own certificate.
+    pub fn of_data(to_be_signed: &[u8], signer: &Certificate<'_>) -> Message {
+        Message::new(HashAlgorithm::Sha256, to_be_signed, &signer.canonical())
     }
 
     /// The hash algorithm of all three hashes.

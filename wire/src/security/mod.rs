@@ -6,6 +6,7 @@
 //! only. The one exception is the canonical form of certificates (IEEE 1609.2 §6.4.3), which the standard asks for.
 
 mod certificate;
+mod certificate_writer;
 mod coer;
 mod curve;
 mod emit;
@@ -17,6 +18,7 @@ mod region;
 mod signed_data;
 
 pub use certificate::{Certificate, CertificateId, IssuerIdentifier, TimeUnit, ValidityPeriod};
+pub use certificate_writer::{Issuance, UnsignedCertificate};
 pub use curve::{Curve, CurvePoint, PointForm, PublicKey, Signature};
 pub use emit::{SignerField, UnsignedData};
 pub use hash::{HashAlgorithm, HashedId3, HashedId8, Message};

@@ -6,6 +6,7 @@ use super::limits;
 use crate::codepoint::code_points;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
+use crate::writer::Writer;
 
 code_points! {
     /// PSID or ITS-AID: a service (ETSI TS 102 965).
@@ -32,6 +33,14 @@ impl Psid {
         let at = reader.position();
         let value = coer::unsigned(reader, "psid")?;
         u32::try_from(value).map(Psid).map_err(|_| Malformed { what: "psid", at, why: Why::Value(value) })
+    }
+
+    pub(super) fn write(self, writer: &mut Writer) {
+        let octets = self.0.to_be_bytes();
+        let zeros = octets.iter().take_while(|octet| **octet == 0).count().min(3);
+        let octets = octets.get(zeros..).unwrap_or_default();
+        super::emit::length(writer, octets.len());
+        writer.bytes(octets);
     }
 }
 
@@ -164,6 +173,25 @@ impl<'a> GroupPermissions<'a> {
     }
 }
 
+impl GroupPermissions<'_> {
+    /// Whether a certificate of a station may have `permission`, if `length` certificates follow that of this authority, the
+    /// station's included (§6.4.30, §6.4.33).
+    pub fn permits(&self, permission: &PsidSsp<'_>, length: i32) -> bool {
+        let more = self.chain_length_range;
+        let longest = if more < 0 { i32::MAX } else { self.min_chain_length.saturating_add(more) };
+        let is_for_stations = self.end_entity_types & 0x80 != 0;
+        let has_length = (self.min_chain_length..=longest).contains(&length);
+        is_for_stations
+            && has_length
+            && match self.subjects {
+                SubjectPermissions::All => true,
+                SubjectPermissions::Explicit(ranges) => {
+                    ranges.iter().any(|range| range.psid == permission.psid && range.range.includes(permission.ssp))
+                }
+            }
+    }
+}
+
 /// PsidSspRange: a service, and the permissions that may be given in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PsidSspRange<'a> {
@@ -189,6 +217,26 @@ pub enum SspRange<'a> {
         /// sspBitmask.
         mask: &'a [u8],
     },
+}
+
+impl SspRange<'_> {
+    /// Whether these permissions lie within the range.
+    pub fn includes(&self, ssp: Ssp<'_>) -> bool {
+        match (*self, ssp) {
+            (SspRange::All, _) | (SspRange::Absent, Ssp::Absent | Ssp::Opaque([])) => true,
+            (SspRange::Opaque(list), Ssp::Opaque(octets)) => {
+                let mut rest = Reader::new("sspRange", list);
+                let mut next = || coer::octets(&mut rest, "sspRange", limits::SSP).ok();
+                core::iter::from_fn(&mut next).any(|one| one == octets)
+            }
+            (SspRange::Bitmap { value, mask }, Ssp::Bitmap(octets)) => {
+                let mut bits = value.iter().zip(mask).zip(octets);
+                let is_same_length = value.len() == octets.len() && mask.len() == octets.len();
+                is_same_length && bits.all(|((value, mask), octet)| value & mask == octet & mask)
+            }
+            _ => false,
+        }
+    }
 }
 
 impl<'a> PsidSspRange<'a> {
