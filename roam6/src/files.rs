@@ -24,9 +24,9 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 }
 
 /// Creates a file with these permissions and syncs it to disk; the file must not exist.
-pub(crate) fn create(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+pub(crate) fn create(path: &Path, text: impl AsRef<[u8]>, mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let written = file.write_all(text.as_ref()).and_then(|()| file.sync_all());
     // An incomplete file would make the next attempt fail.
     written.and_then(|()| File::open(folder_of(path))?.sync_all()).inspect_err(|_| drop(fs::remove_file(path)))
 }

@@ -1,5 +1,7 @@
 //! roam6: the daemon and its command line.
 
+#[cfg(feature = "geo-security")]
+mod certificate;
 mod cli;
 mod config;
 mod control;

@@ -64,6 +64,31 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+    /// Make the certificates of a root authority, an authorisation authority and stations, for a lab
+    #[command(after_help = "\
+Keys are of NIST P-256 (PKCS#8 PEM), certificates in COER, as other ITS stations read them. The output is the table
+[geo.security] of stations that trust this root.
+
+Example: roam6 geo cert make /etc/roam6/lab --count 3")]
+    Make(MakeArgs),
+    /// Verify that a certificate leads to a trusted root authority, and is valid now
+    #[command(after_help = "Example: roam6 geo cert verify tickets/at-01.cert aa.cert root.cert")]
+    Verify {
+        /// The certificate, those of the authorities above it, and last that of the trusted root
+        #[arg(required = true, num_args = 2..=8)]
+        files: Vec<std::path::PathBuf>,
+    },
+}
+
+/// See [`CertCommand::Make`].
+#[cfg(feature = "geo-security")]
+#[derive(Args)]
+pub(crate) struct MakeArgs {
+    /// The directory to create
+    pub(crate) folder: std::path::PathBuf,
+    /// Number of authorisation tickets
+    #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) count: u16,
 }
 
 const TARGET_HELP: &str = "\

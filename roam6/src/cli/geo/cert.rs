@@ -2,15 +2,14 @@
 //! signature is verified if the certificate of the signer is in the same file and both are of NIST P-256.
 
 use super::capture;
+use crate::certificate::verify;
 use crate::cli::output::{print, to_json};
 use crate::exit::Failure;
 use core::time::Duration;
-use p256::ecdsa::signature::Verifier;
-use p256::ecdsa::{Signature, VerifyingKey};
 use roam6_wire::geo::{Coordinates, SecuredPacket};
 use roam6_wire::security::{
-    Certificate, CertificateId, Curve, GeographicRegion, HashedId8, IssuerIdentifier, Message, PointForm, PublicKey,
-    SignedData, SignerIdentifier, Ssp, SubjectPermissions,
+    Certificate, CertificateId, GeographicRegion, HashedId8, IssuerIdentifier, PointForm, SignedData, SignerIdentifier,
+    Ssp, SubjectPermissions,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -260,23 +259,6 @@ fn describe_form(form: PointForm) -> &'static str {
         PointForm::CompressedY0 | PointForm::CompressedY1 => "compressed",
         PointForm::Uncompressed => "uncompressed",
     }
-}
-
-/// Verifies a signature; `None` if one of the curves is not NIST P-256.
-fn verify(message: &Message, key: &PublicKey<'_>, signature: &roam6_wire::security::Signature<'_>) -> Option<bool> {
-    if key.curve != Curve::NistP256 || signature.curve != Curve::NistP256 {
-        return None;
-    }
-    let first = match key.point.form {
-        PointForm::CompressedY0 => 2,
-        PointForm::CompressedY1 => 3,
-        PointForm::Uncompressed => 4,
-        PointForm::XOnly => return None,
-    };
-    let point = [&[first], key.point.x, key.point.y].concat();
-    let signature = Signature::from_slice(&[signature.r.x, signature.s].concat());
-    let (Ok(key), Ok(signature)) = (VerifyingKey::from_sec1_bytes(&point), signature) else { return Some(false) };
-    Some(key.verify(message.octets(), &signature).is_ok())
 }
 
 fn verdict(signature: Option<bool>) -> &'static str {

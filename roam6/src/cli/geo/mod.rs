@@ -2,6 +2,8 @@
 
 pub(crate) mod args;
 #[cfg(feature = "geo-security")]
+pub(crate) mod authority;
+#[cfg(feature = "geo-security")]
 mod capture;
 #[cfg(feature = "geo-security")]
 mod cert;
@@ -51,6 +53,10 @@ pub(crate) fn run(command: &GeoCommand) -> Result<ExitCode, Failure> {
         GeoCommand::Area(AreaCommand::Show { json, socket }) => areas(*json, &socket.path()),
         #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Show { file, json }) => cert::show(file, *json),
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Cert(CertCommand::Make(args)) => authority::make(args),
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Cert(CertCommand::Verify { files }) => authority::verify_chain(files),
     }
 }
 

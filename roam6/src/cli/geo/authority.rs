@@ -1,0 +1,203 @@
+//! `roam6 geo cert make` and `roam6 geo cert verify`: certificates of a root authority, an authorisation authority and stations
+//! for a lab, and whether a station's certificate leads to a trusted root.
+
+use crate::certificate::{read, verify};
+use crate::cli::geo::args::MakeArgs;
+use crate::cli::output::print;
+use crate::exit::Failure;
+use crate::files::{SECRET, create};
+use p256::SecretKey;
+use p256::ecdsa::signature::Signer;
+use p256::ecdsa::{Signature, SigningKey};
+use p256::elliptic_curve::sec1::ToEncodedPoint;
+use p256::pkcs8::{EncodePrivateKey, LineEnding};
+use roam6_wire::security::{
+    Certificate, CertificateId, Curve, CurvePoint, Issuance, IssuerIdentifier, Psid, PsidSsp, PublicKey, Ssp, TimeUnit,
+    UnsignedCertificate, ValidityPeriod,
+};
+use rsa::rand_core::OsRng;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Seconds from 1970 to 2004, less the leap seconds since then, which TAI counts.
+const ITS_EPOCH: u64 = 1_072_915_200 - 5;
+/// Certificates are valid since an hour ago: clocks of stations differ.
+const BEFORE: u64 = 3600;
+/// Years in which the authorities of a lab are valid.
+const AUTHORITY_YEARS: u16 = 3;
+/// Hours in which tickets are valid: a week, as those of Europe's policy.
+const TICKET_HOURS: u16 = 168;
+/// What stations of a lab may sign: all containers of CAMs, all causes of DENMs.
+const PERMISSIONS: [PsidSsp<'static>; 5] = [
+    PsidSsp { psid: Psid::CAM, ssp: Ssp::Bitmap(&[1, 0xff, 0xfc]) },
+    PsidSsp { psid: Psid::DENM, ssp: Ssp::Bitmap(&[1, 0xff, 0xff, 0xff]) },
+    PsidSsp { psid: Psid::GN_MANAGEMENT, ssp: Ssp::Absent },
+    PsidSsp { psid: Psid::SAM, ssp: Ssp::Absent },
+    PsidSsp { psid: Psid::IPV6, ssp: Ssp::Absent },
+];
+const OCTETS_OF_COORDINATE: usize = 32;
+/// Permissions of files without secrets.
+const PUBLIC: u32 = 0o644;
+
+/// A certificate with its private key.
+struct Issued {
+    octets: Vec<u8>,
+    key: SecretKey,
+}
+
+/// Makes the certificates.
+///
+/// # Errors
+/// The directory exists, or cannot be written.
+pub(crate) fn make(args: &MakeArgs) -> Result<ExitCode, Failure> {
+    let folder = &args.folder;
+    let refuse = |path: &Path, error: std::io::Error| Failure::Other(format!("{}: {error}", path.display()));
+    std::fs::create_dir(folder).map_err(|error| refuse(folder, error))?;
+    let tickets = folder.join("tickets");
+    std::fs::create_dir(&tickets).map_err(|error| refuse(&tickets, error))?;
+    let services = PERMISSIONS.map(|permission| permission.psid);
+    let years = (TimeUnit::Years, AUTHORITY_YEARS);
+    let authority = |name, issuer, min_chain_length| {
+        let issuance = Some(Issuance { services: &services, min_chain_length });
+        issue(CertificateId::Name(name), issuer, years, issuance)
+    };
+    let root = authority("roam6 lab root", None, 2)?;
+    let aa = authority("roam6 lab AA", Some(&root), 1)?;
+    let mut files = vec![(folder.join("root"), root)];
+    for number in 1..=args.count {
+        let ticket = issue(CertificateId::None, Some(&aa), (TimeUnit::Hours, TICKET_HOURS), None)?;
+        files.push((tickets.join(format!("at-{number:02}")), ticket));
+    }
+    files.push((folder.join("aa"), aa));
+    for (path, issued) in &files {
+        let certificate = path.with_extension("cert");
+        create(&certificate, &issued.octets, PUBLIC).map_err(|error| refuse(&certificate, error))?;
+        let pem = issued.key.to_pkcs8_pem(LineEnding::LF).map_err(|error| Failure::Other(error.to_string()))?;
+        let key = path.with_extension("key");
+        create(&key, pem.as_bytes(), SECRET).map_err(|error| refuse(&key, error))?;
+    }
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
+    let text = format!(
+        "# {} authorisation tickets, valid for {} hours\n[geo.security]\nmode = \"strict\"\ntrust = [{:?}]\nissuers = [{:?}]\n",
+        args.count,
+        TICKET_HOURS,
+        folder.join("root.cert"),
+        folder.join("aa.cert"),
+    );
+    Ok(print(&text))
+}
+
+/// Issues a certificate for a new key; without issuer that of a root authority.
+fn issue(
+    id: CertificateId<'_>,
+    issuer: Option<&Issued>,
+    (unit, duration): (TimeUnit, u16),
+    issuance: Option<Issuance<'_>>,
+) -> Result<Issued, Failure> {
+    let failed = |what: &str| Failure::Other(format!("{what} failed"));
+    let key = SecretKey::random(&mut OsRng);
+    let point = key.public_key().to_encoded_point(true);
+    let point =
+        CurvePoint::from_sec1(point.as_bytes(), OCTETS_OF_COORDINATE).ok_or_else(|| failed("encoding a key"))?;
+    let start = its_now().saturating_sub(BEFORE);
+    let parsed = issuer.map(|issuer| Certificate::parse(&issuer.octets)).transpose();
+    let parsed = parsed.map_err(|error| Failure::Other(error.to_string()))?;
+    let unsigned = UnsignedCertificate {
+        issuer: parsed.as_ref().map(Certificate::digest),
+        id,
+        validity: ValidityPeriod { start: u32::try_from(start).unwrap_or(u32::MAX), unit, duration },
+        region: None,
+        app_permissions: if issuance.is_some() { &[] } else { &PERMISSIONS },
+        issue_permissions: issuance,
+        key: PublicKey { curve: Curve::NistP256, point },
+    };
+    let signer = SigningKey::from(issuer.map_or(&key, |issuer| &issuer.key));
+    let signature: Signature = signer.sign(unsigned.message(parsed.as_ref()).octets());
+    let (r, s) = signature.split_bytes();
+    Ok(Issued { octets: unsigned.emit((r.into(), s.into())), key })
+}
+
+/// Seconds of TAI since 2004.
+fn its_now() -> u64 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    unix.saturating_sub(ITS_EPOCH)
+}
+
+/// Follows the chain from the certificate in the first file to the trusted root in the last.
+///
+/// # Errors
+/// A file cannot be read, or the certificate does not lead to the root.
+pub(super) fn verify_chain(files: &[PathBuf]) -> Result<ExitCode, Failure> {
+    let all: Vec<Vec<u8>> = files.iter().map(|path| read(path).map_err(Failure::Other)).collect::<Result<_, _>>()?;
+    let ([certificate, issuers @ ..], Some(root)) = (all.as_slice(), all.last()) else {
+        return Err(Failure::Usage("name a certificate and a root".to_owned()));
+    };
+    let mut text = String::new();
+    let mut at = certificate;
+    for length in 0_usize.. {
+        let one = Certificate::parse(at).map_err(|error| Failure::Other(error.to_string()))?;
+        let refuse = |why: &str| Failure::Other(format!("the certificate {} {why}", one.digest()));
+        if !one.validity.includes(its_now()) {
+            return Err(refuse("is not valid now"));
+        }
+        let is_trusted = at == root;
+        let own = matches!(one.issuer, IssuerIdentifier::Own(_));
+        let above = issuers.iter().find(|other| is_issuer(other, &one));
+        let next = if own { Some(at) } else { above };
+        let (true, Some(next)) = (is_trusted || (!own && length < issuers.len()), next) else {
+            return Err(refuse("does not lead to the root"));
+        };
+        let issuer = Certificate::parse(next).map_err(|error| Failure::Other(error.to_string()))?;
+        let message = if own { one.message(None) } else { one.message(Some(&issuer)) };
+        match verify(&message, &issuer.verification_key, &one.signature) {
+            Some(true) => {}
+            Some(false) => return Err(refuse("has an invalid signature")),
+            None => return Err(refuse("has a signature that is not of NIST P-256, which roam6 cannot verify")),
+        }
+        let _ = writeln!(text, "{} valid, signed by {}", one.digest(), if own { "itself" } else { "the next" });
+        if is_trusted {
+            break;
+        }
+        at = next;
+    }
+    Ok(print(&text))
+}
+
+/// Whether `other` is the certificate that has signed this one, by its digest.
+fn is_issuer(other: &[u8], certificate: &Certificate<'_>) -> bool {
+    let digest = Certificate::parse(other).map(|other| other.digest());
+    matches!((certificate.issuer, digest), (IssuerIdentifier::Digest(_, issuer), Ok(digest)) if issuer == digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_ticket_of_the_lab_leads_to_its_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["lab", "other"] {
+            let args = MakeArgs { folder: path(name), count: 2 };
+            assert!(make(&args).is_ok());
+            assert!(make(&args).is_err(), "nothing is overwritten");
+        }
+        let chain = |names: &[&str]| verify_chain(&names.iter().map(|name| path(name)).collect::<Vec<_>>()).is_ok();
+        const TICKET: &str = "lab/tickets/at-02.cert";
+        assert!(chain(&[TICKET, "lab/aa.cert", "lab/root.cert"]));
+        assert!(chain(&[TICKET, "other/aa.cert", "lab/aa.cert", "lab/root.cert"]));
+        assert!(!chain(&[TICKET, "lab/aa.cert", "other/root.cert"]));
+        assert!(!chain(&[TICKET, "other/aa.cert", "lab/root.cert"]));
+        assert!(!chain(&[TICKET, "lab/root.cert"]));
+        let mut changed = std::fs::read(path(TICKET)).unwrap();
+        *changed.last_mut().unwrap() ^= 1;
+        std::fs::write(path("changed.cert"), changed).unwrap();
+        assert!(!chain(&["changed.cert", "lab/aa.cert", "lab/root.cert"]));
+        let mode = |name| std::fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode("lab/tickets/at-01.key"), 0o600);
+        assert_eq!(mode("lab/root.key"), 0o600);
+    }
+}
