@@ -22,6 +22,8 @@ mod shim;
 #[cfg(not(feature = "bpf"))]
 #[path = "shim/absent.rs"]
 mod shim;
+#[cfg(feature = "geo-security")]
+mod signature;
 mod state_file;
 pub mod survey;
 mod sys;

@@ -201,6 +201,11 @@ impl Host {
                 }
                 Output::InterceptionQuery(link) => self.check_interception(link),
                 Output::Frame(frame) => self.send_frame(frame),
+                #[cfg(feature = "geo-security")]
+                Output::Verify(request) => self.queue_input(Input::Verified(crate::signature::verify(&request))),
+                // An engine that asks for it comes with the feature.
+                #[cfg(not(feature = "geo-security"))]
+                Output::Verify(_) => {}
                 Output::Report(value) => report(value),
             }
         }

@@ -103,6 +103,12 @@ impl Outbox {
         self.outputs.push(Output::InterceptionQuery(link));
     }
 
+    /// Has the host verify a signature.
+    #[cfg(feature = "geo-security")]
+    pub fn verify(&mut self, request: crate::contract::signature::VerificationRequest) {
+        self.outputs.push(Output::Verify(request));
+    }
+
     /// Reports an event.
     pub fn report(&mut self, report: impl Into<Report>) {
         self.outputs.push(Output::Report(report.into()));

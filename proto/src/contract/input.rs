@@ -4,6 +4,7 @@ use crate::base::ids::{AddressPair, ContextId, LinkId, MptcpToken, PutId};
 use crate::base::time::Time;
 use crate::contract::command::Command;
 use crate::contract::item::{Key, TunnelId};
+use crate::contract::signature::VerificationResult;
 use roam6_wire::geo::Coordinates;
 use roam6_wire::{Bid, LinkAddress};
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,8 @@ pub enum Input {
     /// Whether a network intercepts connections: the answer to
     /// [`Output::InterceptionQuery`](crate::contract::output::Output).
     Interception(Interception),
+    /// Whether a signature is valid: the answer to [`Output::Verify`](crate::contract::output::Output).
+    Verified(VerificationResult),
     /// A command of an operator or of the daemon.
     #[serde(rename = "order")]
     Command(Command),

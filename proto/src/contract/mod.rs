@@ -10,4 +10,5 @@ pub mod input;
 pub mod item;
 pub mod output;
 pub mod report;
+pub mod signature;
 pub mod view;

@@ -4,6 +4,7 @@ use crate::base::ids::{ContextId, LinkId, PutId};
 use crate::contract::input::{Frame, Outcome};
 use crate::contract::item::{Item, Key, TunnelId};
 use crate::contract::report::Report;
+use crate::contract::signature::VerificationRequest;
 use roam6_wire::LinkAddress;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,8 @@ pub enum Output {
     /// Query whether the network of an interface intercepts connections, as a captive portal does. The host answers within
     /// seconds with one [`Interception`](crate::contract::input::Interception), unless the interface is gone by then.
     InterceptionQuery(LinkId),
+    /// Verify a signature.
+    Verify(VerificationRequest),
     /// Report an event.
     Report(Report),
 }

@@ -9,6 +9,10 @@ use roam6_wire::its::common::{Cause, Header, ReferencePosition};
 use roam6_wire::its::denm::{ActionId, Denm, Management, Notification, Situation, Termination};
 use roam6_wire::its::{PROTOCOL_VERSION, message};
 
+/// Causes, in the order of the bits of permissions (EN 302 637-3 table 5).
+const PERMITTED_CAUSES: [u8; 24] =
+    [1, 2, 3, 6, 9, 10, 11, 12, 14, 15, 17, 18, 19, 26, 27, 91, 92, 93, 94, 95, 96, 97, 98, 99];
+
 /// Events of this station at most.
 pub const MAX_OWN: usize = 64;
 /// Minimum interval of repetition.
@@ -54,6 +58,16 @@ impl DenmRecord {
     pub fn cause(&self) -> (u8, u8) {
         let situation = self.denm.notification.situation.as_ref();
         situation.map_or((0, 0), |it| (it.event.cause, it.event.sub_cause))
+    }
+
+    /// Whether a station with these permissions (EN 302 637-3 §6.1.2.2, the octets behind the version) may report its cause. A
+    /// message without cause ends an event.
+    pub fn is_permitted(&self, permissions: [u8; 3]) -> bool {
+        let [a, b, c] = permissions.map(u32::from);
+        let bits = a << 16 | b << 8 | c;
+        let (cause, _) = self.cause();
+        cause == 0
+            || PERMITTED_CAUSES.iter().zip((0..24).rev()).any(|(known, bit)| *known == cause && bits >> bit & 1 == 1)
     }
 
     /// When it was generated, milliseconds of TAI since 2004.

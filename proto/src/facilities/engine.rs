@@ -134,7 +134,14 @@ impl Facilities {
                     _ => Area::circle(place.unwrap_or(packet.extended.source().place), 1),
                 };
                 let by = packet.extended.source().address.mid;
-                self.receive_denm(now, its_time, DenmRecord { denm: *denm, area, lifetime: Duration::ZERO }, by)
+                let record = DenmRecord { denm: *denm, area, lifetime: Duration::ZERO };
+                if delivery.permissions.is_some_and(|permissions| !record.is_permitted(permissions)) {
+                    return Some(dropped(
+                        DropReason::NotPermitted,
+                        "the certificate does not permit the cause of the DENM",
+                    ));
+                }
+                self.receive_denm(now, its_time, record, by)
             }
             (port::SAEM, Ok(Message::Saem(saem))) => self.receive_sam(now, packet.extended.source().address.mid, saem),
             (_, Ok(_)) => Some(dropped(DropReason::NotForUs, "message at the wrong BTP port")),

@@ -103,7 +103,11 @@ impl Harness {
             payload: &payload,
         };
         let from = Hop { link: LinkId(1), address: LinkAddress([2, 0, 0, 0, 0, 9]) };
-        self.facilities.receive(self.now, &Delivery { packet, from, hop_limit_reached: false }, self.own.its_time);
+        self.facilities.receive(
+            self.now,
+            &Delivery { packet, from, hop_limit_reached: false, permissions: None },
+            self.own.its_time,
+        );
         let (stations, events) = self.facilities.ldm().len();
         // Own events make room for others once their termination was sent for 3 s.
         let own = MAX_OWN * (TERMINATED_LIFETIME.as_secs() as usize / 3 + 1);

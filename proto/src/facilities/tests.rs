@@ -88,6 +88,17 @@ impl Car {
     }
 
     fn receive_from(&mut self, millis: u64, source: LongPositionVector, request: &PacketRequest) -> Option<Report> {
+        self.receive_permitted(millis, source, request, None)
+    }
+
+    /// Receives a packet whose signer was verified, with these permissions.
+    fn receive_permitted(
+        &mut self,
+        millis: u64,
+        source: LongPositionVector,
+        request: &PacketRequest,
+        permissions: Option<[u8; 3]>,
+    ) -> Option<Report> {
         let origin = SequencedSource { sequence: 1, source };
         let extended = match request.to {
             TransportType::GeoBroadcast(area) => ExtendedHeader::GeoBroadcast { origin, area },
@@ -105,7 +116,7 @@ impl Car {
             payload: &request.payload,
         };
         let hop = Hop { link: LinkId(1), address: source.address.mid };
-        let delivery = Delivery { packet, from: hop, hop_limit_reached: false };
+        let delivery = Delivery { packet, from: hop, hop_limit_reached: false, permissions };
         self.facilities.receive(time(millis), &delivery, START + millis)
     }
 
@@ -189,6 +200,27 @@ fn a_denm_is_triggered_repeated_updated_and_terminated() {
         [1, 1, 0],
         "a termination is sent three times"
     );
+}
+
+#[test]
+fn a_denm_needs_the_permission_for_its_cause() {
+    // Stationary vehicle (94) is bit 18, accident (2) bit 1.
+    let permissions = [0, 0, 0x20];
+    for (cause, is_permitted) in [(94, true), (2, false), (91, false), (7, false)] {
+        let (mut sender, mut receiver) = (Car::new(1), Car::new(2));
+        sender.next_message(0);
+        let denm = sender.execute(10, &DenmRequest::Trigger(event(cause))).unwrap();
+        let report = receiver.receive_permitted(11, sender.position(), &denm, Some(permissions));
+        match report {
+            Some(Report::Facilities(FacilitiesReport::DenmReceived { cause: reported, .. })) => {
+                assert!(is_permitted && reported == cause, "{cause}");
+            }
+            Some(Report::Host(HostReport::Dropped { reason: DropReason::NotPermitted, .. })) => {
+                assert!(!is_permitted, "{cause}");
+            }
+            other => panic!("{cause}: {other:?}"),
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
+use crate::contract::view::Trust;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ExtendedHeader, Packet, Timestamp, is_secured};
 use std::collections::BTreeMap;
@@ -16,20 +17,21 @@ pub struct PacketId {
     pub sequence: u16,
     /// The timestamp of its source position vector, milliseconds.
     timestamp: u32,
-    /// Whether it is secured: the same packet without its envelope is another one, which receivers may refuse.
-    is_secured: bool,
+    /// How far it is trusted: the same packet without its envelope, or with one that is not verified, is another one, which
+    /// receivers may refuse.
+    trust: Trust,
 }
 
 impl PacketId {
     /// The identity of an unsecured packet sent by `source` at `time`.
     pub fn new(source: LinkAddress, sequence: u16, time: Timestamp) -> PacketId {
-        PacketId { source, sequence, timestamp: time.0, is_secured: false }
+        PacketId { source, sequence, timestamp: time.0, trust: Trust::Unsigned }
     }
 
     /// The identity of a packet with this header; `None` if it has no sequence number.
-    pub fn of(extended: &ExtendedHeader, is_secured: bool) -> Option<PacketId> {
+    pub fn of(extended: &ExtendedHeader, trust: Trust) -> Option<PacketId> {
         let source = extended.source();
-        Some(PacketId { is_secured, ..PacketId::new(source.address.mid, extended.sequence()?, source.timestamp) })
+        Some(PacketId { trust, ..PacketId::new(source.address.mid, extended.sequence()?, source.timestamp) })
     }
 }
 

@@ -83,7 +83,7 @@ impl Harness {
             }],
             facilities: None,
             mib,
-            security: if choice & 128 == 0 { SecurityMode::Drop } else { SecurityMode::Relay },
+            security: if choice & 128 == 0 { SecurityMode::Drop } else { SecurityMode::Relay }.into(),
         };
         let station = GeoStation::new(config, Entropy::seed_from_u64(u64::from(choice)));
         let mut world = Harness { station, now: Time::from_micros(1), sent: Vec::new() };

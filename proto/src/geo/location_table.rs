@@ -15,9 +15,12 @@ use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::Mib;
+use crate::contract::view::Trust;
 use next_hop::{CachedNextHop, NeighbourPosition};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Coordinates, GeoAddress, LongPositionVector, ShortPositionVector, Timestamp};
+#[cfg(feature = "geo-security")]
+use roam6_wire::security::HashedId8;
 use std::collections::{BTreeMap, VecDeque};
 
 pub use next_hop::{Coverage, Origin, PerimeterEdge};
@@ -64,19 +67,25 @@ pub struct LocationTableEntry {
     pub updated: Time,
     /// Packets received from it, for duplicate detection.
     duplicates: DuplicatePacketDetector,
-    /// Secured packets received from it. Somebody may send a packet without its envelope before it arrives: that is no
-    /// duplicate of it.
+    /// Secured packets received from it that nobody has verified. Somebody may send a packet without its envelope before it
+    /// arrives: that is no duplicate of it.
     #[cfg(feature = "geo-security")]
-    secured_duplicates: DuplicatePacketDetector,
+    unverified_duplicates: DuplicatePacketDetector,
+    /// Packets of it that were verified.
+    #[cfg(feature = "geo-security")]
+    verified_duplicates: DuplicatePacketDetector,
     /// Limits the octets forwarded for it.
     pub packet_data_rate: PacketDataRate,
     /// When its last LS request was answered.
     pub last_ls_reply: Option<Time>,
     /// Until when its packets may still be buffered somewhere.
     pub packets_until: Time,
-    /// Whether its position is that of a secured packet.
+    /// How far its position is trusted.
     #[cfg(feature = "geo-security")]
-    pub is_secured: bool,
+    pub trust: Trust,
+    /// The signer of its last verified packet, and when that was received.
+    #[cfg(feature = "geo-security")]
+    pub signer: Option<(HashedId8, Time)>,
     /// Whether its position has expired.
     stale: bool,
     learned_from: LinkAddress,
@@ -277,34 +286,39 @@ impl LocationTableEntry {
             updated: now,
             duplicates: seen,
             #[cfg(feature = "geo-security")]
-            secured_duplicates: DuplicatePacketDetector::default(),
+            unverified_duplicates: DuplicatePacketDetector::default(),
+            #[cfg(feature = "geo-security")]
+            verified_duplicates: DuplicatePacketDetector::default(),
             packet_data_rate: rate,
             last_ls_reply: None,
             packets_until: now,
             #[cfg(feature = "geo-security")]
-            is_secured: false,
+            trust: Trust::Unsigned,
+            #[cfg(feature = "geo-security")]
+            signer: None,
             stale: false,
             learned_from: introduced_by,
         }
     }
 
-    /// Its packets, for duplicate detection.
-    pub fn duplicates_mut(&mut self, is_secured: bool) -> &mut DuplicatePacketDetector {
-        #[cfg(feature = "geo-security")]
-        if is_secured {
-            return &mut self.secured_duplicates;
+    /// Its packets that are trusted so far, for duplicate detection.
+    pub fn duplicates_mut(&mut self, trust: Trust) -> &mut DuplicatePacketDetector {
+        match trust {
+            #[cfg(feature = "geo-security")]
+            Trust::Unverified => &mut self.unverified_duplicates,
+            #[cfg(feature = "geo-security")]
+            Trust::Verified => &mut self.verified_duplicates,
+            _ => &mut self.duplicates,
         }
-        #[cfg(not(feature = "geo-security"))]
-        let _ = is_secured;
-        &mut self.duplicates
     }
 
-    /// Notes whether a packet with this position vector was secured.
+    /// Notes how far a packet with this position vector is trusted, and who has signed it.
     #[cfg(feature = "geo-security")]
-    pub fn note_trust(&mut self, source: &LongPositionVector, is_secured: bool) {
+    pub fn note_trust(&mut self, now: Time, source: &LongPositionVector, (trust, signer): (Trust, Option<HashedId8>)) {
         if self.position.timestamp == source.timestamp {
-            self.is_secured = is_secured;
+            self.trust = trust;
         }
+        self.signer = signer.map(|signer| (signer, now)).or(self.signer);
     }
 
     /// The place, extrapolated by the speed and heading of its position vector.

@@ -19,6 +19,8 @@ pub mod packet_data_rate;
 mod planar;
 pub mod request;
 pub mod router;
+#[cfg(feature = "geo-security")]
+pub mod security;
 pub mod station;
 mod view;
 

@@ -100,6 +100,8 @@ pub struct Delivery<'a> {
     pub packet: Packet<'a>,
     /// The neighbour that has sent it.
     pub from: Hop,
+    /// The service specific permissions of its signer, if its signature was verified.
+    pub permissions: Option<[u8; 3]>,
     /// It is for another station, but its hop limit is reached and it requests a reply in that case (a trace).
     pub hop_limit_reached: bool,
 }

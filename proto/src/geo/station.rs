@@ -17,6 +17,8 @@ use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Frame, Input, LinkEvent};
 use crate::contract::item::{EthertypeSubscription, Item, Key, VirtualInterface};
 use crate::contract::report::{DropReason, GeoReport, Report};
+#[cfg(feature = "geo-security")]
+use crate::contract::signature::VerificationResult;
 use crate::contract::view::{GroupView, View};
 use crate::facilities::Facilities;
 use roam6_wire::LinkAddress;
@@ -63,7 +65,7 @@ impl GeoStation {
         let facilities = config.facilities.map(|facilities| Facilities::new(facilities, config.station, seed));
         let router = GeoRouter::new(config.station, config.mib.clone(), entropy);
         #[cfg(feature = "geo-security")]
-        let router = router.with_security(config.security);
+        let router = router.with_security(&config.security);
         GeoStation {
             interfaces: config.interfaces,
             max_sdu: config.mib.max_sdu_size,
@@ -186,18 +188,34 @@ impl GeoStation {
             return None;
         }
         let delivery = self.router.receive(now, frame, out)?;
+        self.deliver(now, &delivery, out);
+        Some(delivery)
+    }
+
+    /// Delivers a packet to the upper layers.
+    fn deliver(&mut self, now: Time, delivery: &Delivery<'_>, out: &mut Outbox) {
         let here = self.router.position(now).map(|position| position.place);
-        if let Some(frame) = self.adaptation.frame(&delivery, self.router.address().mid, here) {
+        if let Some(frame) = self.adaptation.frame(delivery, self.router.address().mid, here) {
             self.deliver_to_host(frame, out);
         }
-        if let Some(report) = self.echoes.receive(now, &delivery) {
+        if let Some(report) = self.echoes.receive(now, delivery) {
             out.report(report);
         }
         let its_time = self.router.its_time(now);
-        if let Some(report) = self.facilities.as_mut().and_then(|it| it.receive(now, &delivery, its_time)) {
+        if let Some(report) = self.facilities.as_mut().and_then(|it| it.receive(now, delivery, its_time)) {
             out.report(report);
         }
-        Some(delivery)
+    }
+
+    /// Receives the result of a verification, and the packets that it is about.
+    #[cfg(feature = "geo-security")]
+    fn receive_verified(&mut self, now: Time, result: VerificationResult, out: &mut Outbox) {
+        let Some((frames, signer)) = self.router.conclude_verification(now, result, out) else { return };
+        for frame in &frames {
+            if let Some(delivery) = self.router.receive_verified(now, frame, signer, out) {
+                self.deliver(now, &delivery, out);
+            }
+        }
     }
 
     /// Delivers a frame to the host; a multicast frame only if its group is joined.
@@ -301,6 +319,8 @@ impl Engine for GeoStation {
             Input::Frame(frame) => {
                 self.receive_frame(now, frame, out);
             }
+            #[cfg(feature = "geo-security")]
+            Input::Verified(result) => self.receive_verified(now, *result, out),
             Input::Fix(fix) => self.router.set_fix(now, *fix),
             Input::Clock(clock) => self.router.set_clock(now, *clock),
             Input::Command(order) => self.execute(now, order, out),

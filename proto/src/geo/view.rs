@@ -19,7 +19,7 @@ pub(super) fn other(station: &LocationTableEntry, own: Option<&LongPositionVecto
     let distance = own.map(|own| geometry::distance(own.place, station.position.place) as u32);
     let age = now.since(station.updated);
     #[cfg(feature = "geo-security")]
-    let trust = if station.is_secured { Trust::Unverified } else { Trust::Unsigned };
+    let trust = station.trust;
     #[cfg(not(feature = "geo-security"))]
     let trust = Trust::Unsigned;
     StationView { distance, age, state, trust, ..at(&station.position) }

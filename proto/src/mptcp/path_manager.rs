@@ -128,6 +128,7 @@ impl PathManager {
             | Input::Command(_)
             | Input::Flow(_)
             | Input::Activity(_)
+            | Input::Verified(_)
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
             | Input::Interception(_)

@@ -234,7 +234,8 @@ impl Harness {
                 | Output::Frame(_)
                 | Output::LinkTrafficQuery(_)
                 | Output::PathTrafficQuery(_)
-                | Output::InterceptionQuery(_) => {}
+                | Output::InterceptionQuery(_)
+                | Output::Verify(_) => {}
             }
         }
         self.shim.view(self.now, &mut View::default());

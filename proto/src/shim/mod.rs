@@ -422,7 +422,8 @@ impl Engine for Shim {
             | Input::Fix(_)
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
-            | Input::Interception(_) => {}
+            | Input::Interception(_)
+            | Input::Verified(_) => {}
         }
         self.desired_state.retry_refused(now, out);
         self.run_timers(now, out);

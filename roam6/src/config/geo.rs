@@ -4,7 +4,7 @@
 use super::spanned::Spanned;
 use crate::config::duration::HumanDuration;
 use crate::config::source::{Diagnostics, Problem};
-use crate::config::{announce, check};
+use crate::config::{announce, check, geo_security};
 use crate::daemon::position::track::Track;
 use core::f64::consts::PI;
 use core::ops::{Range, RangeInclusive};
@@ -12,9 +12,7 @@ use core::time::Duration;
 use roam6_proto::Fix;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::facilities::{Announcement, FacilitiesConfig};
-use roam6_proto::contract::config::geo::{
-    AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, SecurityMode, VirtualLink,
-};
+use roam6_proto::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, VirtualLink};
 use roam6_proto::geo::geometry;
 use roam6_wire::geo::{Area, Coordinates, ItsStationType, Shape, TrafficClass};
 use serde::Deserialize;
@@ -95,12 +93,7 @@ pub(crate) struct Section {
     awake: Option<Spanned<HumanDuration>>,
     facilities: Option<Spanned<FacilitiesTable>>,
     announce: Option<Spanned<announce::Section>>,
-    security: Option<SecurityTable>,
-}
-
-#[derive(Deserialize)]
-struct SecurityTable {
-    mode: Option<Spanned<SecurityMode>>,
+    security: Option<geo_security::Section>,
 }
 
 #[derive(Deserialize)]
@@ -172,26 +165,13 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> O
         }
         _ => {}
     }
-    let security = security(section.security.as_ref(), diagnostics);
+    let security = geo_security::validate(section.security.as_ref(), diagnostics);
     let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib, security };
     let mut duration =
         |written, name, most| diagnostics.duration(written, name, Duration::ZERO..=most).unwrap_or_default();
     let busy_poll = duration(&section.busy_poll, "busy_poll", MAX_BUSY_POLL);
     let awake = duration(&section.awake, "awake", MAX_AWAKE);
     Some(Geo { config, position: position?, busy_poll, awake })
-}
-
-/// What is done with secured packets: relayed, by a build that can open them.
-fn security(table: Option<&SecurityTable>, diagnostics: &mut Diagnostics<'_>) -> SecurityMode {
-    let can_open = cfg!(feature = "geo-security");
-    let Some(mode) = table.and_then(|table| table.mode.as_ref()) else {
-        return if can_open { SecurityMode::Relay } else { SecurityMode::Drop };
-    };
-    if **mode == SecurityMode::Relay && !can_open {
-        let hint = "install the Debian package, build with --features geo-security, or write mode = \"drop\"";
-        diagnostics.report(mode.span(), "this build cannot open secured packets".to_owned(), hint);
-    }
-    **mode
 }
 
 fn to_mib(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Mib {

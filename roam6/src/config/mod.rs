@@ -7,6 +7,7 @@ pub(crate) mod data_plan;
 pub(crate) mod duration;
 mod flow;
 pub(crate) mod geo;
+mod geo_security;
 pub(crate) mod home_agent;
 pub(crate) mod ipsec;
 pub(crate) mod key;

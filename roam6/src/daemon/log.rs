@@ -188,7 +188,9 @@ fn needs_operator(reason: DropReason) -> bool {
     match reason {
         D::Malformed | D::NoAssociation | D::BadAuthenticator | D::NotAuthenticated | D::Replayed => true,
         D::RateLimited | D::Secured | D::AreaTooLarge | D::BufferFull | D::TooLong => true,
-        D::BadValidator | D::Unverified | D::PeerError | D::Implausible => true,
+        D::BadValidator | D::Unverified | D::PeerError | D::Implausible | D::NotPermitted => true,
+        #[cfg(feature = "geo-security")]
+        D::UnknownCertificate | D::InvalidCertificate | D::OverBudget => true,
         D::NotForUs | D::NotOnLink | D::StaleSequence | D::Unsolicited | D::Duplicate => false,
         D::Expired | D::NoNeighbour | D::NoPosition => false,
     }

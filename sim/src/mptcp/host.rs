@@ -116,7 +116,8 @@ impl<E: Engine> Engine for MptcpHost<E> {
                     | Output::ActivityQuery(_)
                     | Output::LinkTrafficQuery(_)
                     | Output::PathTrafficQuery(_)
-                    | Output::InterceptionQuery(_) => {}
+                    | Output::InterceptionQuery(_)
+                    | Output::Verify(_) => {}
                 }
             }
         }

@@ -228,6 +228,8 @@ impl World {
                 // No simulated network intercepts connections.
                 Output::InterceptionQuery(_) => {}
                 Output::Frame(frame) => self.send_frame(id, &frame),
+                // No host of these worlds has certificates.
+                Output::Verify(_) => {}
                 Output::Report(report) => self.observations.push(Observation::Reported(id, report)),
             }
         }

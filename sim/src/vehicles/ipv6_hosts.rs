@@ -10,7 +10,7 @@ use crate::net::virtual_link::ORIGIN;
 use crate::net::{Header, Host, HostId, Observation, RadioSpec, Track, World, datagram};
 use crate::run::{Network, Script, SeededWorld};
 use core::time::Duration;
-use roam6_proto::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, SecurityMode, VirtualLink};
+use roam6_proto::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, SecurityConfig, VirtualLink};
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::role::Role;
 use roam6_proto::{Engine, Entropy, Input, LinkId, Node, Outbox, Time, Transmit, Via, View};
@@ -123,7 +123,7 @@ impl Ipv6HostWorld {
             virtual_links: (0..).zip(scopes).map(virtual_link).collect(),
             facilities: None,
             mib: Mib { in_area: AreaForwarding::Simple, ..Mib::default() },
-            security: SecurityMode::Drop,
+            security: SecurityConfig::default(),
         }));
         let mut seed = [0; 32];
         self.entropy.fill(&mut seed);

@@ -16,7 +16,7 @@ use crate::nemo::topology::{MobileRouterHost, Topology};
 use crate::net::{Choice, Event, HostId, MediumId, Observation, RadioSpec, Track, World};
 use crate::run::{Converging, Network, Script, SeededWorld};
 use core::time::Duration;
-use roam6_proto::contract::config::geo::{GeoConfig, LinkScope, Mib, SecurityMode, VirtualLink};
+use roam6_proto::contract::config::geo::{GeoConfig, LinkScope, Mib, SecurityConfig, VirtualLink};
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, Time};
@@ -209,6 +209,6 @@ fn station(station: ItsStationType, scope: LinkScope) -> GeoConfig {
         virtual_links: vec![link],
         facilities: None,
         mib,
-        security: SecurityMode::Drop,
+        security: SecurityConfig::default(),
     }
 }

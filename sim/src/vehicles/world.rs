@@ -5,7 +5,7 @@ use crate::net::host::FIRST_LINK;
 use crate::net::virtual_link::ORIGIN;
 use crate::net::{Host, HostId, MediumId, RadioSpec, StationId, Track, World};
 use core::cell::RefCell;
-use roam6_proto::contract::config::geo::{GeoConfig, Mib, SecurityMode};
+use roam6_proto::contract::config::geo::{GeoConfig, Mib, SecurityConfig};
 use roam6_proto::contract::report::HostReport;
 use roam6_proto::geo::geometry::{Offset, Plane};
 use roam6_proto::geo::{GeoStation, PacketRequest, RequestError};
@@ -149,7 +149,7 @@ impl RadioWorld {
         let upper_layer = Rc::clone(&self.upper_layer);
         let interfaces = ["radio0".to_owned()].into();
         let station = ItsStationType::PASSENGER_CAR;
-        let security = SecurityMode::Drop;
+        let security = SecurityConfig::default();
         let config = GeoConfig { interfaces, station, virtual_links: Vec::new(), facilities: None, mib, security };
         let mut host = Host::new(&format!("station {}", id.0), move |instance| {
             let entropy = Entropy::seed_from_u64(seed.wrapping_add(instance.into()));

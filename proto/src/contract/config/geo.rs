@@ -23,9 +23,70 @@ pub struct GeoConfig {
     /// The management information base.
     pub mib: Mib,
     /// What is done with secured packets.
-    #[serde(default, skip_serializing_if = "SecurityMode::is_default")]
-    pub security: SecurityMode,
+    #[serde(default, skip_serializing_if = "SecurityConfig::is_default")]
+    pub security: SecurityConfig,
 }
+
+/// Secured packets (ETSI TS 103 097).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecurityConfig {
+    /// What is done with them.
+    pub mode: SecurityMode,
+    /// Certificates of root authorities, which are trusted.
+    #[cfg(feature = "geo-security")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<CertificateOctets>,
+    /// Certificates of authorisation authorities. The signature of each has been verified by that of its root.
+    #[cfg(feature = "geo-security")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub authorities: Vec<CertificateOctets>,
+    /// Digests of revoked certificates (HashedId8).
+    #[cfg(feature = "geo-security")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revoked: Vec<[u8; 8]>,
+    /// Signatures verified a second, at most.
+    #[cfg(feature = "geo-security")]
+    pub verify_rate: u32,
+}
+
+impl Default for SecurityConfig {
+    fn default() -> SecurityConfig {
+        SecurityConfig {
+            mode: SecurityMode::default(),
+            #[cfg(feature = "geo-security")]
+            roots: Vec::new(),
+            #[cfg(feature = "geo-security")]
+            authorities: Vec::new(),
+            #[cfg(feature = "geo-security")]
+            revoked: Vec::new(),
+            #[cfg(feature = "geo-security")]
+            verify_rate: 5000,
+        }
+    }
+}
+
+impl SecurityConfig {
+    fn is_default(&self) -> bool {
+        *self == SecurityConfig::default()
+    }
+
+    fn with_mode(mut self, mode: SecurityMode) -> SecurityConfig {
+        self.mode = mode;
+        self
+    }
+}
+
+impl From<SecurityMode> for SecurityConfig {
+    fn from(mode: SecurityMode) -> SecurityConfig {
+        SecurityConfig::default().with_mode(mode)
+    }
+}
+
+/// The octets of a certificate.
+#[cfg(feature = "geo-security")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CertificateOctets(#[serde(with = "crate::base::hex")] pub Vec<u8>);
 
 /// What is done with secured packets (ETSI TS 103 097).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -37,11 +98,18 @@ pub enum SecurityMode {
     /// They are forwarded untouched, and their sources are neighbours; nobody verifies their signatures, so that nothing of
     /// them is delivered here.
     Relay,
+    /// Their signatures are verified. Packets that are not signed are received as if there were no security; signed packets
+    /// that nobody here can verify are forwarded, and nothing of them is delivered (itsGnSnDecapResultHandling non-strict).
+    #[serde(rename = "non-strict")]
+    NonStrict,
+    /// Their signatures are verified, and all other packets are dropped (itsGnSnDecapResultHandling strict).
+    Strict,
 }
 
 impl SecurityMode {
-    fn is_default(&self) -> bool {
-        *self == SecurityMode::Drop
+    /// Whether signatures are verified.
+    pub fn verifies(self) -> bool {
+        matches!(self, SecurityMode::NonStrict | SecurityMode::Strict)
     }
 }
 

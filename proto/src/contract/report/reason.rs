@@ -83,6 +83,17 @@ pub enum DropReason {
     NoPosition,
     /// Longer than the maximum packet size.
     TooLong,
+    /// Signed with a certificate that is not known, or that an unknown authority has issued.
+    #[cfg(feature = "geo-security")]
+    UnknownCertificate,
+    /// Signed with a certificate that is expired, revoked or malformed, or whose signature is invalid.
+    #[cfg(feature = "geo-security")]
+    InvalidCertificate,
+    /// The certificate does not permit the packet.
+    NotPermitted,
+    /// More signatures to verify than the budget allows.
+    #[cfg(feature = "geo-security")]
+    OverBudget,
     /// Implausible position: in the future, or too distant for a neighbour.
     Implausible,
 }

@@ -35,7 +35,7 @@ pub struct StationView {
 }
 
 /// How far a packet is trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Display, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Display, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
     /// It is not signed.
@@ -45,6 +45,9 @@ pub enum Trust {
     /// It is signed, and nobody has verified the signature.
     #[display("signed")]
     Unverified,
+    /// It is signed with a certificate of a trusted authority, and the signature is valid.
+    #[display("verified")]
+    Verified,
 }
 
 impl Trust {

@@ -92,7 +92,7 @@ fn link_of(adaptation: &mut Ipv6Adaptation, extended: ExtendedHeader, payload: &
         payload,
     };
     let from = Hop { link: LinkId(1), address: PEER };
-    let delivery = Delivery { packet, from, hop_limit_reached: false };
+    let delivery = Delivery { packet, from, hop_limit_reached: false, permissions: None };
     adaptation.frame(&delivery, OWN, Some(HERE)).map(|frame| frame.link.0)
 }
 

@@ -5,6 +5,8 @@ mod duplicate_address;
 mod forwarding;
 mod receive;
 mod recovery;
+#[cfg(feature = "geo-security")]
+mod secured;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -15,6 +17,8 @@ use super::ego::{EgoPosition, EgoState};
 use super::location_service::{LocationService, LookupExpiry};
 use super::location_table::{Hop, LocationTable};
 use super::request::PacketRequest;
+#[cfg(feature = "geo-security")]
+use super::security::Verifier;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::small_timers::SmallTimerQueue;
@@ -23,7 +27,7 @@ use crate::base::token_bucket::TokenBucket;
 use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::Mib;
 #[cfg(feature = "geo-security")]
-use crate::contract::config::geo::SecurityMode;
+use crate::contract::config::geo::{SecurityConfig, SecurityMode};
 use crate::contract::engine::Outbox;
 use crate::contract::input::{Clock, Fix, Frame, LinkEvent};
 use crate::contract::report::DropReason;
@@ -76,6 +80,9 @@ pub struct GeoRouter {
     secured_reported: bool,
     #[cfg(feature = "geo-security")]
     security: SecurityMode,
+    /// Verifies signatures, in modes in which they are verified.
+    #[cfg(feature = "geo-security")]
+    verifier: Option<Verifier>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,13 +130,15 @@ impl GeoRouter {
             secured_reported: false,
             #[cfg(feature = "geo-security")]
             security: SecurityMode::default(),
+            #[cfg(feature = "geo-security")]
+            verifier: None,
         }
     }
 
     /// The same router with another treatment of secured packets.
     #[cfg(feature = "geo-security")]
-    pub fn with_security(mut self, security: SecurityMode) -> GeoRouter {
-        self.security = security;
+    pub fn with_security(mut self, security: &SecurityConfig) -> GeoRouter {
+        (self.security, self.verifier) = (security.mode, Verifier::new(security));
         self
     }
 

@@ -4,19 +4,18 @@
 use super::forwarding::{Goal, TransitPacket};
 use super::{BROADCAST, GeoRouter};
 use crate::base::time::Time;
-#[cfg(feature = "geo-security")]
-use crate::contract::config::geo::SecurityMode;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Frame;
 use crate::contract::report::DropReason;
+use crate::contract::view::Trust;
 use crate::geo::contention::PacketId;
 use crate::geo::geometry;
 use crate::geo::location_table::{Hop, PositionUpdate};
 use crate::geo::packet_data_rate::PacketDataRate;
 use crate::geo::request::Delivery;
-use roam6_wire::LinkAddress;
 #[cfg(feature = "geo-security")]
-use roam6_wire::geo::SecuredPacket;
+use crate::geo::security::Signer;
+use roam6_wire::LinkAddress;
 use roam6_wire::geo::echo::Echo;
 use roam6_wire::geo::{
     Area, ExtendedHeader, GeoAddress, LongPositionVector, Packet, SequencedSource, ShortPositionVector, is_secured,
@@ -41,9 +40,28 @@ pub(super) struct Arrival<'a> {
     pub(super) frame: &'a Frame,
     /// The packet as received, without padding.
     pub(super) octets: &'a [u8],
-    /// Whether the packet is secured, and nobody has verified it. It is forwarded, and its source is learnt; it has no other
-    /// effect here.
-    pub(super) is_secured: bool,
+    /// How far the packet is trusted. One that is signed and not verified is forwarded, and its source is learnt; it has no
+    /// other effect here.
+    pub(super) trust: Trust,
+    /// Who has signed it, if that is verified.
+    #[cfg(feature = "geo-security")]
+    pub(super) signer: Option<Signer>,
+}
+
+impl Arrival<'_> {
+    pub(super) fn is_secured(&self) -> bool {
+        self.trust != Trust::Unsigned
+    }
+
+    #[cfg(feature = "geo-security")]
+    fn permissions(&self) -> Option<[u8; 3]> {
+        self.signer.map(|signer| signer.permissions)
+    }
+
+    #[cfg(not(feature = "geo-security"))]
+    fn permissions(&self) -> Option<[u8; 3]> {
+        None
+    }
 }
 
 impl GeoRouter {
@@ -53,55 +71,60 @@ impl GeoRouter {
         if frame.destination != own && frame.destination != BROADCAST {
             return None;
         }
-        let arrival = self.parse(frame, own, out)?;
+        let arrival = self.parse(now, frame, own, out)?;
+        self.accept(now, &arrival, own, out)
+    }
+
+    /// Receives a packet that may have an effect here.
+    pub(super) fn accept<'a>(
+        &mut self,
+        now: Time,
+        arrival: &Arrival<'a>,
+        own: LinkAddress,
+        out: &mut Outbox,
+    ) -> Option<Delivery<'a>> {
+        let frame = arrival.frame;
         let is_ours = arrival.packet.extended.source().address.mid == self.address.mid;
         if frame.source == own || is_ours {
-            if frame.source != own && self.is_in_perimeter_mode(now, &arrival) {
-                return self.dispatch(now, &arrival, out);
+            if frame.source != own && self.is_in_perimeter_mode(now, arrival) {
+                return self.dispatch(now, arrival, out);
             }
-            // A secured packet would have to be verified before it proves anything.
-            if !arrival.is_secured {
+            // A signed packet that is not verified proves nothing.
+            if arrival.trust != Trust::Unverified {
                 self.detect_duplicate_address(now, &arrival.packet.extended, frame, out);
             }
             return None;
         }
-        let novelty = self.update_location_table(now, &arrival, out);
+        let novelty = self.update_location_table(now, arrival, out);
         self.schedule_expiry(now);
-        let delivery = novelty.and_then(|_| self.dispatch(now, &arrival, out));
-        delivery.filter(|_| novelty == Some(Novelty::New) && !arrival.is_secured)
+        let delivery = novelty.and_then(|_| self.dispatch(now, arrival, out));
+        delivery.filter(|_| novelty == Some(Novelty::New) && arrival.trust != Trust::Unverified)
     }
 
     /// Parses a packet; reports one that is malformed, or secured where nobody can open it.
-    fn parse<'a>(&mut self, frame: &'a Frame, own: LinkAddress, out: &mut Outbox) -> Option<Arrival<'a>> {
+    fn parse<'a>(&mut self, now: Time, frame: &'a Frame, own: LinkAddress, out: &mut Outbox) -> Option<Arrival<'a>> {
         if is_secured(&frame.bytes) {
-            return self.parse_secured(frame, own, out);
+            return self.parse_secured(now, frame, own, out);
+        }
+        #[cfg(feature = "geo-security")]
+        if self.verifier.as_ref().is_some_and(|verifier| verifier.is_strict()) {
+            if frame.source == own {
+                return None;
+            }
+            out.report_drop(DropReason::NotAuthenticated, None, "a packet that is not signed");
+            return None;
         }
         match Packet::parse(&frame.bytes) {
             Ok(packet) => {
                 let octets = frame.bytes.get(..packet.length()).unwrap_or_default();
-                Some(Arrival { packet, frame, octets, is_secured: false })
-            }
-            Err(error) => {
-                out.report_drop(DropReason::Malformed, None, error.to_string());
-                None
-            }
-        }
-    }
-
-    #[cfg(feature = "geo-security")]
-    fn parse_secured<'a>(&mut self, frame: &'a Frame, own: LinkAddress, out: &mut Outbox) -> Option<Arrival<'a>> {
-        // What the medium returns of this station's own frames is no news.
-        if frame.source == own {
-            return None;
-        }
-        if self.security == SecurityMode::Drop {
-            self.drop_secured(out);
-            return None;
-        }
-        match SecuredPacket::parse(&frame.bytes) {
-            Ok(secured) => {
-                self.note_relay(out);
-                Some(Arrival { packet: secured.packet, frame, octets: &frame.bytes, is_secured: true })
+                Some(Arrival {
+                    packet,
+                    frame,
+                    octets,
+                    trust: Trust::Unsigned,
+                    #[cfg(feature = "geo-security")]
+                    signer: None,
+                })
             }
             Err(error) => {
                 out.report_drop(DropReason::Malformed, None, error.to_string());
@@ -111,25 +134,21 @@ impl GeoRouter {
     }
 
     #[cfg(not(feature = "geo-security"))]
-    fn parse_secured<'a>(&mut self, frame: &'a Frame, own: LinkAddress, out: &mut Outbox) -> Option<Arrival<'a>> {
+    fn parse_secured<'a>(
+        &mut self,
+        _now: Time,
+        frame: &'a Frame,
+        own: LinkAddress,
+        out: &mut Outbox,
+    ) -> Option<Arrival<'a>> {
         if frame.source != own {
             self.drop_secured(out);
         }
         None
     }
 
-    /// Says once that secured packets are forwarded.
-    #[cfg(feature = "geo-security")]
-    fn note_relay(&mut self, out: &mut Outbox) {
-        if !std::mem::replace(&mut self.secured_reported, true) {
-            let text = "secured GeoNetworking packets (TS 103 097) are received; roam6 forwards them unchanged and does not \
-                        verify them, so nothing of them is delivered here";
-            out.notice(text);
-        }
-    }
-
     /// Drops a secured packet, because signatures are not verified here. The first one is reported.
-    fn drop_secured(&mut self, out: &mut Outbox) {
+    pub(super) fn drop_secured(&mut self, out: &mut Outbox) {
         if !std::mem::replace(&mut self.secured_reported, true) {
             let text = "secured GeoNetworking packets (TS 103 097) are received; roam6 drops them, so the stations that send \
                         them are not known here and their packets are not forwarded: see the counter dropped_secured";
@@ -144,6 +163,10 @@ impl GeoRouter {
         let source = &source_of(packet);
         let mid = source.address.mid;
         let direct = packet.extended.is_single_hop();
+        #[cfg(feature = "geo-security")]
+        if !self.may_speak_for(now, arrival, out) {
+            return None;
+        }
         if direct && self.is_too_far(now, source) {
             out.report_drop(DropReason::Implausible, None, "position too far away for a neighbour");
             return None;
@@ -165,15 +188,15 @@ impl GeoRouter {
         }
         let station = self.location_table.find_mut(mid)?;
         #[cfg(feature = "geo-security")]
-        station.note_trust(source, arrival.is_secured);
-        let Some(id) = PacketId::of(&packet.extended, arrival.is_secured) else {
+        station.note_trust(now, source, (arrival.trust, arrival.signer.map(|signer| signer.digest)));
+        let Some(id) = PacketId::of(&packet.extended, arrival.trust) else {
             self.send_waiting(now, source.address, out);
             return Some(Novelty::New);
         };
         let lifetime = packet.lifetime.duration().min(self.mib.max_lifetime);
         station.packets_until = station.packets_until.max(now + lifetime);
         let latest = station.position.timestamp == source.timestamp;
-        let duplicates = station.duplicates_mut(arrival.is_secured);
+        let duplicates = station.duplicates_mut(arrival.trust);
         let first = duplicates.insert(id.sequence, source.timestamp, latest);
         if first {
             if packet.remaining_hop_limit == 1 {
@@ -196,7 +219,12 @@ impl GeoRouter {
     /// Dispatches by the header type.
     fn dispatch<'a>(&mut self, now: Time, arrival: &Arrival<'a>, out: &mut Outbox) -> Option<Delivery<'a>> {
         let (packet, from) = (arrival.packet, hop_of(arrival.frame));
-        let delivery = (!packet.payload.is_empty()).then_some(Delivery { packet, from, hop_limit_reached: false });
+        let delivery = (!packet.payload.is_empty()).then_some(Delivery {
+            packet,
+            from,
+            hop_limit_reached: false,
+            permissions: arrival.permissions(),
+        });
         match packet.extended {
             ExtendedHeader::Beacon { .. } => None,
             ExtendedHeader::SingleHop { .. } => delivery,
@@ -208,7 +236,7 @@ impl GeoRouter {
             }
             ExtendedHeader::GeoUnicast { destination, .. } if self.is_own(destination.address) => delivery,
             ExtendedHeader::GeoUnicast { .. } if packet.remaining_hop_limit == 1 && Echo::is_trace(&packet) => {
-                Some(Delivery { packet, from, hop_limit_reached: true })
+                Some(Delivery { packet, from, hop_limit_reached: true, permissions: arrival.permissions() })
             }
             ExtendedHeader::GeoUnicast { destination, .. } => {
                 self.forward_to_station(now, arrival, &destination, out);
@@ -247,7 +275,7 @@ impl GeoRouter {
     ) {
         if self.is_own(sought) {
             // A station that signs its requests ignores an unsigned reply.
-            if !arrival.is_secured {
+            if !arrival.is_secured() {
                 self.send_ls_reply(now, origin, out);
             }
         } else if let Some(passing) = self.transit_packet(now, arrival, out) {
@@ -314,13 +342,13 @@ impl GeoRouter {
         }
         let mut bytes = octets.to_vec();
         set_remaining_hop_limit(&mut bytes, remaining);
-        let id = PacketId::of(&packet.extended, arrival.is_secured)?;
+        let id = PacketId::of(&packet.extended, arrival.trust)?;
         let was_handed = frame.destination != BROADCAST;
         Some(TransitPacket { id, class: packet.traffic_class, sender: frame.source, is_unicast: was_handed, bytes })
     }
 
     /// Whether a station reports a position too far away to be received directly.
-    fn is_too_far(&self, now: Time, source: &LongPositionVector) -> bool {
+    pub(super) fn is_too_far(&self, now: Time, source: &LongPositionVector) -> bool {
         let most = MAX_NEIGHBOUR_RANGES * f64::from(self.mib.max_range);
         let own = self.ego.place(now).filter(|_| self.ego.has_fix());
         own.is_some_and(|own| geometry::distance(own, source.place) > most)

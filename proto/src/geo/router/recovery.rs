@@ -109,7 +109,7 @@ impl GeoRouter {
             }
             _ => true,
         };
-        let admits = PacketId::of(extended, arrival.is_secured)
+        let admits = PacketId::of(extended, arrival.trust)
             .is_some_and(|id| self.perimeter.admits(id, packet.remaining_hop_limit));
         self.mib.recovery && detour(octets).is_some() && !is_for_here && admits
     }

@@ -6,6 +6,8 @@ mod limits;
 mod restart;
 #[cfg(feature = "geo-security")]
 mod secured;
+#[cfg(feature = "geo-security")]
+mod verified;
 
 use super::*;
 use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding, TransportType};
@@ -32,6 +34,12 @@ struct Air {
     /// What their signatures cover, and the signatures; with the hop limit that they were sent with.
     #[cfg(feature = "geo-security")]
     envelopes: BTreeMap<Vec<u8>, u8>,
+    /// Stations that sign their own packets, with their certificates.
+    #[cfg(feature = "geo-security")]
+    tickets: BTreeMap<u8, verified::Holder>,
+    /// Signatures that hosts have verified.
+    #[cfg(feature = "geo-security")]
+    verifications: usize,
 }
 
 struct Peer {
@@ -76,6 +84,10 @@ impl Air {
             signed: Vec::new(),
             #[cfg(feature = "geo-security")]
             envelopes: BTreeMap::new(),
+            #[cfg(feature = "geo-security")]
+            tickets: BTreeMap::new(),
+            #[cfg(feature = "geo-security")]
+            verifications: 0,
         };
         for number in 1..=count {
             air.add(number, east(f64::from(number) * apart), mib);
@@ -139,6 +151,8 @@ impl Air {
                 Output::Report(Report::Host(HostReport::Dropped { reason, .. })) => {
                     self.stations.get_mut(&number).unwrap().drops.push(reason);
                 }
+                #[cfg(feature = "geo-security")]
+                Output::Verify(request) => self.answer(number, &request),
                 _ => {}
             }
         }
@@ -155,10 +169,12 @@ impl Air {
             return frame;
         }
         let source = Packet::parse(&frame.bytes).unwrap().extended.source().address.mid;
-        if !self.signed.contains(&number) || source != mac(number) {
-            return frame;
-        }
-        let frame = secured::secure(&frame);
+        let frame = match self.tickets.get(&number) {
+            _ if source != mac(number) => return frame,
+            Some(ticket) => self.sign_with_ticket(&frame, ticket),
+            None if self.signed.contains(&number) => secured::secure(&frame),
+            None => return frame,
+        };
         self.note_envelope(&frame);
         frame
     }

@@ -155,6 +155,7 @@ impl Harness {
                 | Output::LinkTrafficQuery(_)
                 | Output::PathTrafficQuery(_)
                 | Output::InterceptionQuery(_)
+                | Output::Verify(_)
                 | Output::Frame(_) => {}
             }
         }

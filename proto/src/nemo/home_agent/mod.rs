@@ -190,6 +190,7 @@ impl Engine for HomeAgent {
             Input::Subflow(_)
             | Input::Flow(_)
             | Input::Activity(_)
+            | Input::Verified(_)
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
             | Input::Interception(_)

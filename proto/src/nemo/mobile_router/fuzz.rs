@@ -275,6 +275,7 @@ impl Harness {
                 | Output::ActivityQuery(_)
                 | Output::LinkTrafficQuery(_)
                 | Output::PathTrafficQuery(_)
+                | Output::Verify(_)
                 | Output::Frame(_) => {}
                 Output::InterceptionQuery(link) => queried = Some(link),
             }

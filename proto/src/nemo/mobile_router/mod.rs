@@ -381,6 +381,7 @@ impl Engine for MobileRouter {
             | Input::Subflow(_)
             | Input::Flow(_)
             | Input::Activity(_)
+            | Input::Verified(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
             Input::Packet(packet) => self.receive_packet(now, packet, out),

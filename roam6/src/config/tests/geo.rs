@@ -125,7 +125,7 @@ fn a_virtual_link_has_a_traffic_class_and_a_lifetime() {
 /// What is done with secured packets by this file.
 fn mode(security: &str) -> Result<SecurityMode, Vec<String>> {
     read(&LINKED.replace("[[geo.links]]", &format!("{security}\n[[geo.links]]")))
-        .map(|config| config.geo.unwrap().config.security)
+        .map(|config| config.geo.unwrap().config.security.mode)
 }
 
 #[cfg(feature = "geo-security")]
@@ -143,4 +143,56 @@ fn a_build_that_cannot_open_secured_packets_drops_them_and_says_so() {
     assert_eq!([mode(""), mode("security = { mode = \"drop\" }")], [Ok(SecurityMode::Drop), Ok(SecurityMode::Drop)]);
     let refused = mode("security = { mode = \"relay\" }").unwrap_err();
     assert!(refused[0].contains("this build cannot open secured packets; install the Debian package"), "{refused:?}");
+}
+
+/// The certificates of a lab in a new directory, and what `text` in `[geo.security]` is read as there.
+#[cfg(feature = "geo-security")]
+fn security_of(text: &str) -> Result<roam6_proto::contract::config::geo::SecurityConfig, Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["lab", "other"] {
+        let args = crate::cli::geo::args::MakeArgs { folder: folder.path().join(name), count: 1 };
+        assert!(crate::cli::geo::authority::make(&args).is_ok());
+    }
+    let mut changed = std::fs::read(folder.path().join("lab/aa.cert")).unwrap();
+    *changed.last_mut().unwrap() ^= 1;
+    std::fs::write(folder.path().join("changed.cert"), changed).unwrap();
+    std::fs::write(folder.path().join("empty.cert"), "").unwrap();
+    let source = crate::config::source::Source::of_text(
+        folder.path().join("r.toml"),
+        &LINKED.replace("[[geo.links]]", &format!("[geo.security]\n{text}\n[[geo.links]]")),
+    );
+    let prefix = format!("{}/", folder.path().display());
+    let lines = |problems: Vec<crate::config::source::Problem>| {
+        problems.iter().map(|problem| problem.line().replace(&prefix, "")).collect::<Vec<_>>()
+    };
+    crate::config::validate(&source).map(|config| config.geo.unwrap().config.security).map_err(lines)
+}
+
+#[cfg(feature = "geo-security")]
+#[test]
+fn certificates_are_read_and_their_signatures_verified() {
+    let security = security_of(
+        "mode = \"strict\"\ntrust = [\"lab/root.cert\"]\nissuers = [\"lab/aa.cert\"]\nrevoked = [\"00ff00ff00ff00ff\"]\n\
+         verify_rate = 300",
+    )
+    .unwrap();
+    assert_eq!((security.mode, security.verify_rate), (SecurityMode::Strict, 300));
+    assert_eq!((security.roots.len(), security.authorities.len()), (1, 1));
+    assert_eq!(security.revoked, [[0, 0xff, 0, 0xff, 0, 0xff, 0, 0xff]]);
+    let trust = "mode = \"non-strict\"\ntrust = [\"lab/root.cert\"]\n";
+    for (text, problem) in [
+        ("mode = \"strict\"".to_owned(), "signatures are verified, and nobody is trusted; write trust = "),
+        ("trust = [\"lab/root.cert\"]".to_owned(), "certificates are trusted, and no signature is verified"),
+        (format!("{trust}issuers = [\"changed.cert\"]"), "the signature of the certificate is invalid"),
+        (format!("{trust}issuers = [\"other/aa.cert\"]"), "the issuer of the certificate is not in trust"),
+        (format!("{trust}issuers = [\"lab/root.cert\"]"), "the certificate is one of a root authority"),
+        (format!("{trust}issuers = [\"empty.cert\"]"), "r.toml:7:12: empty.cert: "),
+        (format!("{trust}issuers = [\"no.cert\"]"), "no.cert: No such file or directory"),
+        (format!("{trust}revoked = [\"7\"]"), "\"7\" is no digest of a certificate; write its 16 hexadecimal digits"),
+        (format!("{trust}revoked = [\"+0ff00ff00ff00ff\"]"), "is no digest of a certificate"),
+        (format!("{trust}verify_rate = 99"), "verify_rate = 99 is out of bounds; write 100 to 100000"),
+    ] {
+        let problems = security_of(&text).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].contains(problem), "{text}: {problems:?}");
+    }
 }

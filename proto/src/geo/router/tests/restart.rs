@@ -228,7 +228,7 @@ fn interfaces_and_virtual_links_get_the_new_address() {
         virtual_links: vec![link],
         facilities: None,
         mib: Mib::default(),
-        security: crate::contract::config::geo::SecurityMode::Drop,
+        security: crate::contract::config::geo::SecurityConfig::default(),
     };
     let mut station = GeoStation::new(config, Entropy::seed_from_u64(1));
     let event = LinkEvent { link: LINK, name: "radio0".to_owned(), address: Some(mac(1)), up: true, mtu: 1500 };

@@ -4,6 +4,7 @@
 use super::restart::{frame, position, receive};
 use super::*;
 use crate::contract::config::geo::SecurityMode;
+use crate::contract::view::Trust;
 use roam6_wire::geo::{ETHERTYPE, SecuredPacket, SequencedSource, is_secured};
 use roam6_wire::security::{HashedId8, Psid, SignerField, UnsignedData};
 
@@ -104,7 +105,8 @@ fn sources_of_secured_packets_are_marked() {
     let mut air = Air::row(3, 100.0, &Mib::default());
     relay(&mut air, &[1]);
     air.run(Duration::from_secs(10));
-    let is_marked = |air: &Air, of| air.stations[&3].router.location_table().find(mac(of)).unwrap().is_secured;
+    let is_marked =
+        |air: &Air, of| air.stations[&3].router.location_table().find(mac(of)).unwrap().trust == Trust::Unverified;
     assert!(is_marked(&air, 1) && !is_marked(&air, 2));
     // It sends without security from now on.
     air.signed.clear();

@@ -248,6 +248,7 @@ impl Pair {
                     | Output::LinkTrafficQuery(_)
                     | Output::PathTrafficQuery(_)
                     | Output::InterceptionQuery(_)
+                    | Output::Verify(_)
                     | Output::Frame(_) => {}
                 }
             }

@@ -203,7 +203,8 @@ impl TestBed {
                     Output::ActivityQuery(_)
                     | Output::LinkTrafficQuery(_)
                     | Output::PathTrafficQuery(_)
-                    | Output::InterceptionQuery(_) => {}
+                    | Output::InterceptionQuery(_)
+                    | Output::Verify(_) => {}
                 }
                 outputs.push(output);
             }

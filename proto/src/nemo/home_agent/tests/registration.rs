@@ -30,6 +30,7 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
             | Output::PathTrafficQuery(_)
             | Output::InterceptionQuery(_) => "sample",
             Output::Frame(_) => "frame",
+            Output::Verify(_) => "verify",
             Output::Report(report) => report.name(),
         })
         .collect()

@@ -393,6 +393,7 @@ fn report_kinds(outputs: &[Output]) -> Vec<String> {
             | Output::LinkTrafficQuery(_)
             | Output::PathTrafficQuery(_)
             | Output::InterceptionQuery(_)
+            | Output::Verify(_)
             | Output::Frame(_) => None,
         })
         .collect()

@@ -1,0 +1,54 @@
+//! Signatures that the host verifies: an engine has no time for elliptic curves, and a recording needs none to be replayed.
+//! Without the feature `geo-security` nothing is verified, and neither type has a value.
+
+use serde::{Deserialize, Serialize};
+
+/// A signature to verify. The host answers with exactly one [`VerificationResult`], in the order of the requests.
+#[cfg(feature = "geo-security")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerificationRequest {
+    /// Returned in the result; never used again.
+    pub id: u64,
+    /// The signature algorithm.
+    pub algorithm: SignatureAlgorithm,
+    /// The public key: an uncompressed point (SEC 1 §2.3.3).
+    #[serde(with = "crate::base::hex")]
+    pub key: Vec<u8>,
+    /// What ECDSA hashes and signs.
+    #[serde(with = "crate::base::hex")]
+    pub message: Vec<u8>,
+    /// The signature: r and s, of the same length.
+    #[serde(with = "crate::base::hex")]
+    pub signature: Vec<u8>,
+}
+
+/// Signature algorithms that the host knows.
+#[cfg(feature = "geo-security")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignatureAlgorithm {
+    /// ECDSA with NIST P-256 and SHA-256.
+    EcdsaP256Sha256,
+    /// ECDSA with NIST P-384 and SHA-384.
+    EcdsaP384Sha384,
+}
+
+/// Whether a signature is valid.
+#[cfg(feature = "geo-security")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerificationResult {
+    /// That of the request.
+    pub id: u64,
+    /// Whether the signature is valid; `false` too if the host could not verify it.
+    pub valid: bool,
+}
+
+/// A signature to verify: there is none.
+#[cfg(not(feature = "geo-security"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VerificationRequest {}
+
+/// Whether a signature is valid: there is none.
+#[cfg(not(feature = "geo-security"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VerificationResult {}

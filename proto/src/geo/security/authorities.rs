@@ -1,0 +1,182 @@
+//! The chain from an authorisation ticket to a trusted root: ETSI TS 103 097 §7.2, IEEE 1609.2 §5.1.2.
+
+use super::tickets::parsed;
+use super::{Refusal, region};
+use crate::contract::config::geo::SecurityConfig;
+use crate::contract::report::DropReason;
+use crate::contract::signature::SignatureAlgorithm;
+use p256::elliptic_curve::sec1::ToEncodedPoint;
+use roam6_wire::geo::Coordinates;
+use roam6_wire::security::{Certificate, CertificateId, Curve, HashAlgorithm, HashedId8, IssuerIdentifier, PublicKey};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Authorities above a certificate, at most.
+const MAX_CHAIN: usize = 4;
+
+/// A public key that the host can verify signatures with.
+#[derive(Debug, Clone)]
+pub(super) struct SignatureKey {
+    pub(super) curve: Curve,
+    pub(super) algorithm: SignatureAlgorithm,
+    /// The uncompressed point.
+    pub(super) point: Vec<u8>,
+}
+
+impl SignatureKey {
+    pub(super) fn of(key: &PublicKey<'_>) -> Result<SignatureKey, Refusal> {
+        let wrong = || Refusal::refuted(DropReason::InvalidCertificate, "the key is no point of its curve");
+        let sec1 = key.point.sec1().ok_or_else(wrong)?;
+        let (algorithm, point) = match key.curve {
+            Curve::NistP256 => {
+                let point = p256::PublicKey::from_sec1_bytes(&sec1).map_err(|_| wrong())?;
+                (SignatureAlgorithm::EcdsaP256Sha256, point.to_encoded_point(false).as_bytes().to_vec())
+            }
+            Curve::NistP384 => {
+                let point = p384::PublicKey::from_sec1_bytes(&sec1).map_err(|_| wrong())?;
+                (SignatureAlgorithm::EcdsaP384Sha384, point.to_encoded_point(false).as_bytes().to_vec())
+            }
+            other => {
+                let detail = format!("signatures of {other} are not verified by this release");
+                return Err(Refusal::open(DropReason::InvalidCertificate, detail));
+            }
+        };
+        Ok(SignatureKey { curve: key.curve, algorithm, point })
+    }
+
+    pub(super) fn hash(&self) -> HashAlgorithm {
+        match self.algorithm {
+            SignatureAlgorithm::EcdsaP256Sha256 => HashAlgorithm::Sha256,
+            SignatureAlgorithm::EcdsaP384Sha384 => HashAlgorithm::Sha384,
+        }
+    }
+}
+
+/// An authority, whose signature was verified when the configuration was read.
+#[derive(Debug)]
+pub(super) struct Authority {
+    octets: Vec<u8>,
+    /// `None`: a root.
+    issuer: Option<HashedId8>,
+    /// Its key, or why it cannot be used.
+    key: Result<SignatureKey, Refusal>,
+}
+
+impl Authority {
+    pub(super) fn certificate(&self) -> Result<Certificate<'_>, Refusal> {
+        parsed(&self.octets)
+    }
+
+    pub(super) fn key(&self) -> Result<&SignatureKey, Refusal> {
+        self.key.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// The authorities of the configuration.
+#[derive(Debug)]
+pub(super) struct Authorities {
+    known: BTreeMap<HashedId8, Authority>,
+    revoked: BTreeSet<HashedId8>,
+}
+
+impl Authorities {
+    pub(super) fn new(config: &SecurityConfig) -> Authorities {
+        let mut known = BTreeMap::new();
+        for (octets, is_root) in config
+            .roots
+            .iter()
+            .map(|octets| (octets, true))
+            .chain(config.authorities.iter().map(|octets| (octets, false)))
+        {
+            // The configuration has checked it.
+            let Ok(certificate) = Certificate::parse(&octets.0) else { continue };
+            let issuer = match certificate.issuer {
+                IssuerIdentifier::Digest(_, issuer) if !is_root => Some(issuer),
+                _ => None,
+            };
+            let key = SignatureKey::of(&certificate.verification_key);
+            known.insert(certificate.digest(), Authority { octets: octets.0.clone(), issuer, key });
+        }
+        Authorities { known, revoked: config.revoked.iter().copied().map(HashedId8).collect() }
+    }
+
+    /// The chain above a certificate: its issuer first, its root last.
+    fn chain(&self, certificate: &Certificate<'_>) -> Result<Vec<&Authority>, Refusal> {
+        let mut chain = Vec::new();
+        let mut next = match certificate.issuer {
+            IssuerIdentifier::Digest(_, issuer) => Some(issuer),
+            IssuerIdentifier::Own(_) => {
+                return Err(Refusal::refuted(DropReason::InvalidCertificate, "a root authority signs no packets"));
+            }
+        };
+        while let Some(digest) = next {
+            let Some(authority) = self.known.get(&digest).filter(|_| chain.len() < MAX_CHAIN) else {
+                let detail = format!("the authority {digest} is not known, or not trusted");
+                return Err(Refusal::open(DropReason::UnknownCertificate, detail));
+            };
+            if self.revoked.contains(&digest) {
+                return Err(Refusal::refuted(
+                    DropReason::InvalidCertificate,
+                    format!("the authority {digest} is revoked"),
+                ));
+            }
+            chain.push(authority);
+            next = authority.issuer;
+        }
+        Ok(chain)
+    }
+
+    /// The issuer of the certificate of a station, which is new here; `time` in seconds of TAI since 2004.
+    pub(super) fn issuer_of_ticket(&self, certificate: &Certificate<'_>, time: u64) -> Result<&Authority, Refusal> {
+        let is_ticket = certificate.id == CertificateId::None
+            && certificate.crl == ([0; 3], 0)
+            && certificate.issue_permissions.is_none()
+            && certificate.request_permissions.is_none();
+        if !is_ticket {
+            return Err(Refusal::refuted(DropReason::InvalidCertificate, "the certificate is no authorisation ticket"));
+        }
+        let chain = self.chain(certificate)?;
+        for (authority, length) in chain.iter().zip(1..) {
+            let certificate_of_authority = authority.certificate()?;
+            check_validity(&certificate_of_authority, time)?;
+            let groups = certificate_of_authority.issue_permissions.unwrap_or_default();
+            for permission in certificate.app_permissions.iter() {
+                if !groups.iter().any(|group| group.permits(&permission, length)) {
+                    let detail = format!("the issuer of the certificate must not permit {}", permission.psid);
+                    return Err(Refusal::refuted(DropReason::InvalidCertificate, detail));
+                }
+            }
+        }
+        let unknown = || Refusal::open(DropReason::UnknownCertificate, "no authority");
+        chain.first().copied().ok_or_else(unknown)
+    }
+
+    /// Checks a certificate of a station when it is used, with those above it: whether they are valid, in time and place, and
+    /// not revoked.
+    pub(super) fn check_use(
+        &self,
+        certificate: &Certificate<'_>,
+        time: u64,
+        place: Coordinates,
+    ) -> Result<(), Refusal> {
+        if self.revoked.contains(&certificate.digest()) {
+            return Err(Refusal::refuted(DropReason::InvalidCertificate, "the certificate is revoked"));
+        }
+        check_validity(certificate, time)?;
+        region::check(certificate, place)?;
+        for authority in self.chain(certificate)? {
+            let certificate = authority.certificate()?;
+            check_validity(&certificate, time)?;
+            region::check(&certificate, place)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_validity(certificate: &Certificate<'_>, time: u64) -> Result<(), Refusal> {
+    if certificate.validity.includes(time) {
+        return Ok(());
+    }
+    let what = if time < u64::from(certificate.validity.start) { "is not yet valid" } else { "has expired" };
+    let detail = format!("the certificate {} {what}", certificate.digest());
+    Err(Refusal::refuted(DropReason::InvalidCertificate, detail))
+}

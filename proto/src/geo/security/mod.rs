@@ -1,0 +1,350 @@
+//! Verification of secured packets (ETSI TS 103 097 §5.2, IEEE 1609.2 §5.2): from the cheapest check to the signature, which
+//! the host verifies. A packet has no effect on any other table before its signature is known to be valid, and only a
+//! limited number of signatures is verified, so that forged packets cost no more than reading them.
+//!
+//! ```text
+//! profile ─ time ─ pending, replay ─ signer ─ permissions, region ─ budget ─ [ticket by its authority] ─ packet
+//! ```
+
+mod authorities;
+mod budget;
+mod profile;
+mod region;
+mod replay;
+mod tickets;
+
+use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
+use crate::contract::config::geo::{SecurityConfig, SecurityMode};
+use crate::contract::engine::Outbox;
+use crate::contract::input::Frame;
+use crate::contract::report::DropReason;
+use crate::contract::signature::{VerificationRequest, VerificationResult};
+use authorities::{Authorities, SignatureKey};
+use budget::{Budget, SenderKind};
+use roam6_wire::geo::SecuredPacket;
+use roam6_wire::security::{Certificate, HashedId8, Message, Psid, Signature, SignedData, Ssp};
+use sha2::{Digest, Sha256};
+use tickets::{Ticket, TicketCache};
+
+/// Packets whose signatures the host is verifying, at most.
+pub const MAX_PENDING: usize = 256;
+/// Copies of one packet that wait for its verification, at most.
+const MAX_COPIES: usize = 4;
+/// Certificates with an invalid signature that are remembered.
+const MAX_INVALID: usize = 512;
+
+/// The time: of the node, and microseconds of TAI since 2004.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// Since the start of the node.
+    pub now: Time,
+    /// Microseconds of TAI since 2004.
+    pub its_micros: u64,
+}
+
+impl Moment {
+    fn its_seconds(self) -> u64 {
+        self.its_micros / 1_000_000
+    }
+}
+
+/// The signer of a verified packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signer {
+    /// The digest of its authorisation ticket.
+    pub digest: HashedId8,
+    /// Octets of its service specific permissions for the packet, behind their version; 0 if they are fewer.
+    pub permissions: [u8; 3],
+}
+
+/// Why a packet is not verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The counter.
+    pub reason: DropReason,
+    /// What was wrong.
+    pub detail: String,
+    /// Whether somebody with other certificates, or more time, might verify it.
+    pub is_open: bool,
+}
+
+impl Refusal {
+    /// The packet is wrong whoever looks at it.
+    fn refuted(reason: DropReason, detail: impl Into<String>) -> Refusal {
+        Refusal { reason, detail: detail.into(), is_open: false }
+    }
+
+    /// This station cannot tell.
+    fn open(reason: DropReason, detail: impl Into<String>) -> Refusal {
+        Refusal { reason, detail: detail.into(), is_open: true }
+    }
+}
+
+/// What becomes of a secured packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission {
+    /// It was verified before: a copy of a packet over several hops.
+    Verified(Signer),
+    /// Its signature is being verified.
+    Pending,
+    /// It is not verified.
+    Refused(Refusal),
+}
+
+/// Verifies secured packets.
+#[derive(Debug)]
+pub struct Verifier {
+    is_strict: bool,
+    authorities: Authorities,
+    tickets: TicketCache,
+    pending: VecMap<u64, Pending>,
+    next_request: u64,
+    budget: Budget,
+    /// Hashes of certificates with an invalid signature.
+    invalid: std::collections::VecDeque<u64>,
+}
+
+/// A packet whose signature, or whose signer's certificate, is being verified.
+#[derive(Debug)]
+struct Pending {
+    frame: Frame,
+    fingerprint: u64,
+    digest: HashedId8,
+    /// The ticket whose certificate is being verified; `None` if it is the packet.
+    candidate: Option<Ticket>,
+    copies: Vec<Frame>,
+}
+
+/// A packet and its copies, verified.
+pub type VerifiedFrames = (Vec<Frame>, Signer);
+
+impl Verifier {
+    /// The verifier of a station with these certificates; `None` if it verifies nothing.
+    pub fn new(config: &SecurityConfig) -> Option<Verifier> {
+        config.mode.verifies().then(|| Verifier {
+            is_strict: config.mode == SecurityMode::Strict,
+            authorities: Authorities::new(config),
+            tickets: TicketCache::default(),
+            pending: VecMap::new(),
+            next_request: 1,
+            budget: Budget::new(config.verify_rate),
+            invalid: std::collections::VecDeque::new(),
+        })
+    }
+
+    /// Whether packets are dropped that are not verified.
+    pub fn is_strict(&self) -> bool {
+        self.is_strict
+    }
+
+    /// The number of authorisation tickets known.
+    pub fn tickets(&self) -> usize {
+        self.tickets.len()
+    }
+
+    /// Packets whose signatures are being verified.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Examines a secured packet, and requests the verification of its signature if all else is right.
+    pub fn admit(&mut self, at: Moment, frame: &Frame, secured: &SecuredPacket<'_>, out: &mut Outbox) -> Admission {
+        self.examine(at, frame, secured, out).unwrap_or_else(Admission::Refused)
+    }
+
+    fn examine(
+        &mut self,
+        at: Moment,
+        frame: &Frame,
+        SecuredPacket { packet, signed, .. }: &SecuredPacket<'_>,
+        out: &mut Outbox,
+    ) -> Result<Admission, Refusal> {
+        let generated = profile::check(packet, signed)?;
+        profile::check_time(packet, generated, at.its_micros)?;
+        let fingerprint = fingerprint(frame.bytes.get(4..).unwrap_or_default());
+        if let Some(pending) = self.pending.values_mut().find(|pending| pending.fingerprint == fingerprint) {
+            if pending.copies.len() < MAX_COPIES {
+                pending.copies.push(frame.clone());
+            }
+            return Ok(Admission::Pending);
+        }
+        let psid = signed.header.psid;
+        let digest = signed.signer.digest();
+        let digest = digest.ok_or_else(|| Refusal::refuted(DropReason::InvalidCertificate, "signed by itself"))?;
+        let single_hop = packet.extended.is_single_hop();
+        let place = packet.extended.source().place;
+        if let Some(ticket) = self.tickets.find(digest) {
+            let certificate = ticket.certificate()?;
+            let signer = signer_of(digest, &certificate, psid)?;
+            self.authorities.check_use(&certificate, at.its_seconds(), place)?;
+            if ticket.replay(single_hop).contains(fingerprint) {
+                return if single_hop { Err(replayed("received before")) } else { Ok(Admission::Verified(signer)) };
+            }
+            if single_hop && ticket.replay(true).is_forgotten(generated) {
+                return Err(replayed("older than what is remembered of its signer"));
+            }
+            let request = Request::of(signed, &certificate, ticket.key())?;
+            self.take(at.now, frame, SenderKind::Known)?;
+            self.request(frame.clone(), fingerprint, digest, None, request, out);
+            return Ok(Admission::Pending);
+        }
+        let certificate = signed.signer.certificate();
+        let certificate = certificate.ok_or_else(|| {
+            let detail = format!("signed with a certificate that is not known: {digest}");
+            Refusal::open(DropReason::UnknownCertificate, detail)
+        })?;
+        signer_of(digest, &certificate, psid)?;
+        let hash = self::fingerprint(certificate.octets());
+        if self.invalid.contains(&hash) {
+            return Err(Refusal::refuted(DropReason::InvalidCertificate, "invalid signature of the certificate"));
+        }
+        let issuer = self.authorities.issuer_of_ticket(&certificate, at.its_seconds())?;
+        let issuer_certificate = issuer.certificate()?;
+        let message = certificate.message(Some(&issuer_certificate));
+        let request = Request::new(&message, &certificate.signature, issuer.key()?)?;
+        self.authorities.check_use(&certificate, at.its_seconds(), place)?;
+        self.take(at.now, frame, SenderKind::Unknown)?;
+        let candidate = Ticket::new(&certificate)?;
+        self.request(frame.clone(), fingerprint, digest, Some(candidate), request, out);
+        Ok(Admission::Pending)
+    }
+
+    /// Takes the budget of one signature.
+    fn take(&mut self, now: Time, frame: &Frame, kind: SenderKind) -> Result<(), Refusal> {
+        let over = |detail: &str| Refusal::open(DropReason::OverBudget, detail);
+        if self.pending.len() >= MAX_PENDING {
+            return Err(over("too many signatures are being verified"));
+        }
+        match self.budget.take(now, frame.source, kind) {
+            true => Ok(()),
+            false => Err(over("more signatures to verify than the budget allows")),
+        }
+    }
+
+    fn request(
+        &mut self,
+        frame: Frame,
+        fingerprint: u64,
+        digest: HashedId8,
+        candidate: Option<Ticket>,
+        request: Request,
+        out: &mut Outbox,
+    ) {
+        let id = self.next_request;
+        self.next_request += 1;
+        self.pending.insert(id, Pending { frame, fingerprint, digest, candidate, copies: Vec::new() });
+        out.verify(request.with_id(id));
+    }
+
+    /// Receives the result of a verification; returns the packet and its copies if that is verified.
+    pub fn conclude(
+        &mut self,
+        at: Moment,
+        result: VerificationResult,
+        out: &mut Outbox,
+    ) -> Result<Option<VerifiedFrames>, Refusal> {
+        // A result may come after all has changed.
+        let Some(mut pending) = self.pending.remove(&result.id) else { return Ok(None) };
+        if let Some(candidate) = pending.candidate.take() {
+            return self.conclude_ticket(at, pending, candidate, result.valid, out).map(|()| None);
+        }
+        if !result.valid {
+            return Err(Refusal::refuted(DropReason::BadAuthenticator, "invalid signature"));
+        }
+        let secured = SecuredPacket::parse(&pending.frame.bytes);
+        let secured = secured.map_err(|error| Refusal::refuted(DropReason::Malformed, error.to_string()))?;
+        let generated = secured.signed.header.generation_time.unwrap_or_default();
+        let Some(ticket) = self.tickets.find_mut(pending.digest) else { return Ok(None) };
+        let signer = signer_of(pending.digest, &ticket.certificate()?, secured.signed.header.psid)?;
+        ticket.note_verified(at.now, secured.packet.extended.is_single_hop(), (generated, pending.fingerprint));
+        self.budget.note_verified(at.now, pending.frame.source);
+        let frames = [pending.frame].into_iter().chain(pending.copies).collect();
+        Ok(Some((frames, signer)))
+    }
+
+    /// The certificate of a ticket was verified: the packet is next.
+    fn conclude_ticket(
+        &mut self,
+        at: Moment,
+        pending: Pending,
+        candidate: Ticket,
+        valid: bool,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let certificate = candidate.certificate()?;
+        if !valid {
+            if self.invalid.len() >= MAX_INVALID {
+                self.invalid.pop_front();
+            }
+            self.invalid.push_back(fingerprint(certificate.octets()));
+            return Err(Refusal::refuted(DropReason::InvalidCertificate, "invalid signature of the certificate"));
+        }
+        let secured = SecuredPacket::parse(&pending.frame.bytes);
+        let secured = secured.map_err(|error| Refusal::refuted(DropReason::Malformed, error.to_string()))?;
+        let request = Request::of(&secured.signed, &certificate, candidate.key())?;
+        if !self.tickets.insert(at.now, pending.digest, candidate) {
+            out.report_full_table("authorisation tickets", tickets::MAX_TICKETS);
+            return Err(Refusal::open(DropReason::OverBudget, "the table of authorisation tickets is full"));
+        }
+        let Pending { frame, fingerprint, digest, copies, .. } = pending;
+        let id = self.next_request;
+        self.request(frame, fingerprint, digest, None, request, out);
+        if let Some(pending) = self.pending.get_mut(&id) {
+            pending.copies = copies;
+        }
+        Ok(())
+    }
+}
+
+/// A signature to verify, without its number.
+struct Request(VerificationRequest);
+
+impl Request {
+    /// That of a packet.
+    fn of(signed: &SignedData<'_>, signer: &Certificate<'_>, key: &SignatureKey) -> Result<Request, Refusal> {
+        Request::new(&signed.message(Some(signer)), &signed.signature, key)
+    }
+
+    fn new(message: &Message, signature: &Signature<'_>, key: &SignatureKey) -> Result<Request, Refusal> {
+        if signature.curve != key.curve || message.algorithm() != key.hash() {
+            let detail = "signature of another curve or hash than that of the key";
+            return Err(Refusal::refuted(DropReason::BadAuthenticator, detail));
+        }
+        Ok(Request(VerificationRequest {
+            id: 0,
+            algorithm: key.algorithm,
+            key: key.point.clone(),
+            message: message.octets().to_vec(),
+            signature: [signature.r.x, signature.s].concat(),
+        }))
+    }
+
+    fn with_id(self, id: u64) -> VerificationRequest {
+        VerificationRequest { id, ..self.0 }
+    }
+}
+
+/// The signer of a packet of a service, if its certificate has the permission (IEEE 1609.2 §5.2.3.3.3).
+fn signer_of(digest: HashedId8, certificate: &Certificate<'_>, psid: Psid) -> Result<Signer, Refusal> {
+    let mut permissions = certificate.app_permissions.iter();
+    let Some(permission) = permissions.find(|permission| permission.psid == psid) else {
+        return Err(Refusal::refuted(DropReason::NotPermitted, format!("the certificate does not permit {psid}")));
+    };
+    let bits = match permission.ssp {
+        Ssp::Bitmap([1, bits @ ..]) => bits,
+        Ssp::Bitmap(_) | Ssp::Opaque(_) | Ssp::Absent => &[],
+    };
+    let mut permissions = [0; 3];
+    permissions.iter_mut().zip(bits).for_each(|(to, from)| *to = *from);
+    Ok(Signer { digest, permissions })
+}
+
+fn replayed(detail: &str) -> Refusal {
+    Refusal::refuted(DropReason::Replayed, detail)
+}
+
+/// The first octets of a hash: nobody finds other octets with the same.
+fn fingerprint(octets: &[u8]) -> u64 {
+    Sha256::digest(octets).first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}

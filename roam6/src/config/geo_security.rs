@@ -1,0 +1,146 @@
+//! The `[geo.security]` table: what is done with secured packets, and whose certificates are trusted (ETSI TS 103 097).
+
+use super::spanned::Spanned;
+#[cfg(not(feature = "geo-security"))]
+use crate::config::source::Diagnostics;
+#[cfg(not(feature = "geo-security"))]
+use roam6_proto::contract::config::geo::SecurityConfig;
+use roam6_proto::contract::config::geo::SecurityMode;
+use serde::Deserialize;
+#[cfg(feature = "geo-security")]
+use std::path::PathBuf;
+
+/// The table, as written.
+#[derive(Deserialize)]
+pub(crate) struct Section {
+    mode: Option<Spanned<SecurityMode>>,
+    #[cfg(feature = "geo-security")]
+    #[serde(default)]
+    trust: Vec<Spanned<PathBuf>>,
+    #[cfg(feature = "geo-security")]
+    #[serde(default)]
+    issuers: Vec<Spanned<PathBuf>>,
+    #[cfg(feature = "geo-security")]
+    #[serde(default)]
+    revoked: Vec<Spanned<String>>,
+    #[cfg(feature = "geo-security")]
+    verify_rate: Option<Spanned<u32>>,
+}
+
+/// Checks the table: secured packets are dropped, because this build cannot open them.
+#[cfg(not(feature = "geo-security"))]
+pub(crate) fn validate(section: Option<&Section>, diagnostics: &mut Diagnostics<'_>) -> SecurityConfig {
+    let written = section.and_then(|section| section.mode.as_ref());
+    if let Some(written) = written.filter(|mode| ***mode != SecurityMode::Drop) {
+        let hint = "install the Debian package, build with --features geo-security, or write mode = \"drop\"";
+        diagnostics.report(written.span(), "this build cannot open secured packets".to_owned(), hint);
+    }
+    SecurityMode::Drop.into()
+}
+
+#[cfg(feature = "geo-security")]
+pub(crate) use certificates::validate;
+
+#[cfg(feature = "geo-security")]
+mod certificates {
+    use super::Section;
+    use crate::certificate::{read as read_certificate, verify};
+    use crate::config::source::Diagnostics;
+    use crate::config::spanned::Spanned;
+    use roam6_proto::contract::config::geo::{CertificateOctets, SecurityConfig, SecurityMode};
+    use roam6_wire::security::{Certificate, HashedId8, IssuerIdentifier};
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    /// Root authorities, authorisation authorities and revoked certificates at most.
+    const MAX_LIST: usize = 64;
+
+    /// Checks the table. Without it secured packets are relayed.
+    pub(crate) fn validate(section: Option<&Section>, diagnostics: &mut Diagnostics<'_>) -> SecurityConfig {
+        let mode = section.and_then(|section| section.mode.as_ref()).map_or(SecurityMode::Relay, |mode| **mode);
+        let Some(section) = section else { return mode.into() };
+        match &section.mode {
+            Some(written) if mode.verifies() && section.trust.is_empty() => {
+                let hint = "write trust = [\"root.cert\"], the certificate of a root authority";
+                diagnostics.report(written.span(), "signatures are verified, and nobody is trusted", hint);
+            }
+            _ => {}
+        }
+        if let Some(first) = section.trust.first().filter(|_| !mode.verifies()) {
+            let hint = "write mode = \"strict\" or mode = \"non-strict\" too";
+            diagnostics.report(first.span(), "certificates are trusted, and no signature is verified", hint);
+        }
+        diagnostics.limit(&section.trust, MAX_LIST, "root authorities", "list fewer");
+        diagnostics.limit(&section.issuers, MAX_LIST, "authorisation authorities", "list fewer");
+        diagnostics.limit(&section.revoked, MAX_LIST, "revoked certificates", "list fewer");
+        let revoked = section.revoked.iter().filter_map(|written| digest(written, diagnostics)).collect();
+        let verify_rate = diagnostics.number(&section.verify_rate, "verify_rate", 100..=100_000);
+        let config = SecurityConfig { mode, revoked, ..SecurityConfig::default() };
+        let config = SecurityConfig { verify_rate: verify_rate.unwrap_or(config.verify_rate), ..config };
+        read(section, config, diagnostics)
+    }
+
+    /// A HashedId8 in hexadecimal.
+    fn digest(written: &Spanned<String>, diagnostics: &mut Diagnostics<'_>) -> Option<[u8; 8]> {
+        let is_digest = written.len() == 16 && written.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let number = is_digest.then(|| u64::from_str_radix(written, 16).ok()).flatten();
+        let what = || format!("\"{}\" is no digest of a certificate", **written);
+        let hint = "write its 16 hexadecimal digits; roam6 geo cert show prints them";
+        number.map(u64::to_be_bytes).or_else(|| diagnostics.refuse(written.span(), what(), hint))
+    }
+
+    /// Reads the certificates, and verifies their signatures.
+    fn read(section: &Section, config: SecurityConfig, diagnostics: &mut Diagnostics<'_>) -> SecurityConfig {
+        let mut octets_of = |written: &[Spanned<PathBuf>]| -> Vec<(Vec<u8>, std::ops::Range<usize>)> {
+            let read = |path: &Spanned<PathBuf>| match read_certificate(&diagnostics.source.resolve(path)) {
+                Ok(octets) => Some((octets, path.span())),
+                Err(why) => {
+                    let hint = "name a certificate in COER, as roam6 geo cert show reads it";
+                    diagnostics.refuse(path.span(), why, hint)
+                }
+            };
+            written.iter().take(MAX_LIST).filter_map(read).collect()
+        };
+        let (roots, issuers) = (octets_of(&section.trust), octets_of(&section.issuers));
+        let mut known: BTreeMap<HashedId8, Certificate<'_>> = BTreeMap::new();
+        for (octets, span) in &roots {
+            let Ok(root) = Certificate::parse(octets) else { continue };
+            let is_own = matches!(root.issuer, IssuerIdentifier::Own(_));
+            if is_own && verify(&root.message(None), &root.verification_key, &root.signature) == Some(false) {
+                let hint = "get the certificate again from its authority";
+                diagnostics.report(span.clone(), "the signature of the certificate is invalid", hint);
+            }
+            known.insert(root.digest(), root);
+        }
+        for (octets, span) in &issuers {
+            let Ok(authority) = Certificate::parse(octets) else { continue };
+            let problem = match authority.issuer {
+                IssuerIdentifier::Own(_) => Some(("the certificate is one of a root authority", "list it in trust")),
+                IssuerIdentifier::Digest(_, issuer) => match known.get(&issuer) {
+                    None => Some((
+                        "the issuer of the certificate is not in trust",
+                        "add the certificate of its root to trust",
+                    )),
+                    Some(root) => {
+                        match verify(&authority.message(Some(root)), &root.verification_key, &authority.signature) {
+                            Some(true) => None,
+                            Some(false) => Some((
+                                "the signature of the certificate is invalid",
+                                "get the certificate again from its authority",
+                            )),
+                            None => Some((
+                                "roam6 cannot verify the signature of the certificate, which is not of NIST P-256",
+                                "verify it by other means, and list the certificate in trust",
+                            )),
+                        }
+                    }
+                },
+            };
+            if let Some((what, hint)) = problem {
+                diagnostics.report(span.clone(), what, hint);
+            }
+        }
+        let octets = |list: Vec<(Vec<u8>, _)>| list.into_iter().map(|(octets, _)| CertificateOctets(octets)).collect();
+        SecurityConfig { roots: octets(roots), authorities: octets(issuers), ..config }
+    }
+}
