@@ -98,6 +98,38 @@ END");
 }
 
 #[test]
+fn chain_that_drops_by_a_rule_is_one_that_drops() {
+    let Some(_here) = Namespace::enter_new("chain_that_drops_by_a_rule_is_one_that_drops") else { return };
+    let forward = || survey::base_chains().unwrap().into_iter().find(|chain| chain.hook == ChainHook::Forward).unwrap();
+    run("nft 'add table inet wall; add chain inet wall pass { type filter hook forward priority 0; }'");
+    run("nft add rule inet wall pass ct state established accept");
+    run("nft add rule inet wall pass tcp dport 25 drop");
+    assert!(!forward().drops);
+    run("nft add rule inet wall pass counter reject with icmpx admin-prohibited");
+    assert!(forward().drops);
+    run("nft delete table inet wall");
+    if !std::process::Command::new("ip6tables-legacy")
+        .args(["-P", "FORWARD", "ACCEPT"])
+        .output()
+        .is_ok_and(|done| done.status.success())
+    {
+        return println!("skipped: the rest of chain_that_drops_by_a_rule_is_one_that_drops: no legacy ip6tables here");
+    }
+    run("ip6tables-legacy -A INPUT -j DROP");
+    run("ip6tables-legacy -A FORWARD -i br-lan -s 2001:db8:100::/56 -j ACCEPT");
+    run("ip6tables-legacy -A FORWARD -o wg+ -j ACCEPT");
+    assert_eq!((forward().family, forward().drops), (survey::LEGACY, false));
+    let names = ["br-lan", "wg0", "br-la", "nemo0"].map(|name| forward().names_interface(name));
+    assert_eq!(names, [true, true, false, false]);
+    assert!(forward().names_prefix("2001:db8:100::/56".parse().unwrap()));
+    run("ip6tables-legacy -A FORWARD -j REJECT");
+    assert!(forward().drops);
+    run("ip6tables-legacy -D FORWARD -j REJECT");
+    run("ip6tables-legacy -P FORWARD DROP");
+    assert!(forward().drops);
+}
+
+#[test]
 fn probes_tell_replies_refusals_filters_and_silence_apart() {
     let test = "probes_tell_replies_refusals_filters_and_silence_apart";
     let Some((here, there)) = Namespace::pair(test) else { return };

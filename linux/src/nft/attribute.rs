@@ -44,6 +44,8 @@ pub(super) const NFTA_BITWISE_DREG: u16 = 2;
 pub(super) const NFTA_BITWISE_LEN: u16 = 3;
 pub(super) const NFTA_BITWISE_MASK: u16 = 4;
 pub(super) const NFTA_BITWISE_XOR: u16 = 5;
+/// `NFTA_TARGET_NAME`: the extension of xtables that `iptables-nft` uses as target.
+pub(super) const NFTA_TARGET_NAME: u16 = 1;
 pub(super) const NFTA_REJECT_TYPE: u16 = 1;
 pub(super) const NFTA_REJECT_ICMP_CODE: u16 = 2;
 

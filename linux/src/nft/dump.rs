@@ -39,6 +39,9 @@ pub(crate) struct Chain {
 pub(crate) struct Rule {
     pub(crate) family: u8,
     pub(crate) table: String,
+    pub(crate) chain: String,
+    /// It drops or rejects whatever reaches it.
+    pub(crate) drops_all: bool,
     pub(crate) compared: Vec<Vec<u8>>,
 }
 
@@ -88,9 +91,37 @@ pub(crate) fn rules() -> Result<Vec<Rule>, Error> {
     dump(GET_RULE, 0, &[], |family, attributes| {
         let expressions = find(attributes, NFTA_RULE_EXPRESSIONS)?;
         let compared = parse_attributes(expressions).filter_map(|(_, expression)| compared_by(expression));
-        let table = text_of(find(attributes, NFTA_RULE_TABLE)?);
-        Some(Rule { family, table, compared: compared.map(<[u8]>::to_vec).collect() })
+        let text = |kind| find(attributes, kind).map(text_of);
+        Some(Rule {
+            family,
+            table: text(NFTA_RULE_TABLE)?,
+            chain: text(NFTA_RULE_CHAIN)?,
+            drops_all: drops_all(expressions),
+            compared: compared.map(<[u8]>::to_vec).collect(),
+        })
     })
+}
+
+/// Whether a rule has no condition, and its verdict is to drop or reject.
+fn drops_all(expressions: &[u8]) -> bool {
+    let mut drops = false;
+    for (_, expression) in parse_attributes(expressions) {
+        let name = find(expression, NFTA_EXPR_NAME).map(text_of).unwrap_or_default();
+        let data = find(expression, NFTA_EXPR_DATA).unwrap_or_default();
+        drops |= match name.as_str() {
+            "counter" | "log" => false,
+            "reject" => true,
+            "immediate" => verdict_of(data) == Some(libc::NF_DROP.cast_unsigned()),
+            "target" => find(data, NFTA_TARGET_NAME).map(text_of).as_deref() == Some("REJECT"),
+            _ => return false,
+        };
+    }
+    drops
+}
+
+fn verdict_of(immediate: &[u8]) -> Option<u32> {
+    let verdict = find(find(immediate, NFTA_IMMEDIATE_DATA)?, NFTA_DATA_VERDICT)?;
+    find(verdict, NFTA_VERDICT_CODE).and_then(number_of)
 }
 
 /// The value of a comparison.
@@ -162,6 +193,32 @@ fn dump<T>(kind: u16, family: u8, attributes: &[u8], read: impl Fn(u8, &[u8]) ->
 #[allow(clippy::unwrap_used, reason = "a test fails at the assertion")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_that_drop_whatever_reaches_them_are_recognised() {
+        let expression = |name: &str, data: Vec<u8>| {
+            nested(NFTA_LIST_ELEM, &[text(NFTA_EXPR_NAME, name), nested(NFTA_EXPR_DATA, &[data])])
+        };
+        let verdict = |code: u32| {
+            let verdict = nested(NFTA_DATA_VERDICT, &[number(NFTA_VERDICT_CODE, code)]);
+            expression("immediate", nested(NFTA_IMMEDIATE_DATA, &[verdict]))
+        };
+        let (counter, condition) = (expression("counter", Vec::new()), expression("cmp", Vec::new()));
+        let rejects = expression("target", text(NFTA_TARGET_NAME, "REJECT"));
+        for (rule, expected) in [
+            (vec![counter.clone(), verdict(0)], true),
+            (vec![expression("reject", Vec::new())], true),
+            (vec![counter.clone(), rejects], true),
+            (vec![condition, verdict(0)], false),
+            (vec![verdict(1)], false),
+            (vec![counter], false),
+            (vec![], false),
+        ] {
+            let whole = rule.concat();
+            assert_eq!(drops_all(&whole), expected, "{whole:?}");
+            (0..whole.len()).for_each(|length| _ = drops_all(whole.get(..length).unwrap()));
+        }
+    }
 
     #[test]
     fn values_of_comparisons_are_found() {

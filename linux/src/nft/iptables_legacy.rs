@@ -6,6 +6,7 @@ use crate::error::{Context, Error};
 use crate::sys;
 use nix::libc;
 use std::fs;
+use std::os::fd::OwnedFd;
 
 /// `IP6T_SO_GET_INFO`, and the same number for IPv4.
 const GET_INFO: libc::c_int = 64;
@@ -70,23 +71,115 @@ pub(super) fn find_all() -> Result<Vec<ForeignHook>, Error> {
 }
 
 fn is_filtering(family: &Family, table: &str) -> Result<bool, Error> {
-    let what = format_args!("{} -t {table}", family.tool);
-    let raw = libc::IPPROTO_RAW;
-    let is_ipv6 = family.level == libc::IPPROTO_IPV6;
-    let socket = sys::raw_socket(if is_ipv6 { libc::AF_INET6 } else { libc::AF_INET }, raw).context(what)?;
-    let mut info = named(table, INFO);
-    sys::get_option(&socket, family.level, GET_INFO, &mut info).context(what)?;
-    let Some(summary) = Summary::read(&info) else { return Ok(true) };
+    let socket = open(family)?;
+    let Some(summary) = summary(&socket, family, table)? else { return Ok(true) };
     if summary.entries > summary.hooks.count_ones() + 1 || summary.size > LARGEST {
         return Ok(true);
     }
+    let entries = entries(&socket, family, (table, &summary))?;
+    Ok(has_rules_or_policy(family, &summary, &entries))
+}
+
+fn open(family: &Family) -> Result<OwnedFd, Error> {
+    let domain = if family.level == libc::IPPROTO_IPV6 { libc::AF_INET6 } else { libc::AF_INET };
+    sys::raw_socket(domain, libc::IPPROTO_RAW).context(family.tool)
+}
+
+/// The kernel's summary of a table; `None`: it cannot be read.
+fn summary(socket: &OwnedFd, family: &Family, table: &str) -> Result<Option<Summary>, Error> {
+    let mut info = named(table, INFO);
+    let what = format_args!("{} -t {table}", family.tool);
+    sys::get_option(socket, family.level, GET_INFO, &mut info).context(what)?;
+    Ok(Summary::read(&info))
+}
+
+/// The entries of a table.
+fn entries(socket: &OwnedFd, family: &Family, (table, summary): (&str, &Summary)) -> Result<Vec<u8>, Error> {
     let mut entries = named(table, ENTRIES_AT + summary.size);
     if let Some(size) = entries.get_mut(NAME..NAME + 4) {
         size.copy_from_slice(&(summary.size as u32).to_ne_bytes());
     }
-    sys::get_option(&socket, family.level, GET_ENTRIES, &mut entries).context(what)?;
-    let entries = entries.get(ENTRIES_AT..).unwrap_or_default();
-    Ok(has_rules_or_policy(family, &summary, entries))
+    let what = format_args!("{} -t {table}", family.tool);
+    sys::get_option(socket, family.level, GET_ENTRIES, &mut entries).context(what)?;
+    Ok(entries.split_off(ENTRIES_AT.min(entries.len())))
+}
+
+/// The chain FORWARD of the IPv6 table "filter".
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ForwardChain {
+    /// Whether its policy, or a rule without a condition, drops or rejects.
+    pub(crate) drops: bool,
+    /// Names of interfaces and addresses in all rules of the table: a name without its end is the beginning of names.
+    pub(crate) compared: Vec<Vec<u8>>,
+}
+
+/// Octets of `struct ip6t_ip6`, the conditions of an entry, without the padding.
+const CONDITIONS: usize = 133;
+/// `NF_INET_FORWARD`.
+const FORWARD: u32 = 2;
+/// The verdict "drop", as a standard target writes it.
+const DROP: i32 = -libc::NF_DROP - 1;
+
+/// The chain of forwarded IPv6 packets of the legacy ip6tables, if there is one.
+///
+/// # Errors
+/// The kernel's, if it refuses the table.
+pub(crate) fn forward_chain() -> Result<Option<ForwardChain>, Error> {
+    let [family, _] = &FAMILIES;
+    // To ask for a table that does not exist would create it.
+    if fs::read_to_string(family.names).unwrap_or_default().lines().all(|name| name != "filter") {
+        return Ok(None);
+    }
+    let socket = open(family)?;
+    let Some(summary) = summary(&socket, family, "filter")?.filter(|summary| summary.size <= LARGEST) else {
+        return Ok(None);
+    };
+    let entries = entries(&socket, family, ("filter", &summary))?;
+    Ok(read_forward(family, &summary, &entries))
+}
+
+/// Reads the entries of a table: those of the chain lie between its hook and its policy.
+fn read_forward(family: &Family, summary: &Summary, entries: &[u8]) -> Option<ForwardChain> {
+    let before = (summary.hooks & ((1 << FORWARD) - 1)).count_ones() as usize;
+    let (begin, policy) = (*summary.chains.get(before)?, *summary.policies.get(before)?);
+    let mut chain = ForwardChain {
+        drops: verdict(entries, policy.checked_add(family.entry)?) != Some(ACCEPT),
+        compared: Vec::new(),
+    };
+    let mut at = 0;
+    while let Some(entry) = entries.get(at..).filter(|entry| entry.len() >= family.entry) {
+        let conditions = entry.get(..CONDITIONS)?;
+        let number = |at: usize| entry.get(at..)?.first_chunk().map(|octets| usize::from(u16::from_ne_bytes(*octets)));
+        let (target, next) = (number(140)?, number(142)?);
+        let is_plain = target == family.entry && conditions.iter().all(|octet| *octet == 0);
+        if (begin..policy).contains(&at) && is_plain {
+            chain.drops |= is_refusal(entry, target);
+        }
+        chain.compared.extend(compared(conditions));
+        if next < family.entry {
+            break;
+        }
+        at = at.checked_add(next)?;
+    }
+    Some(chain)
+}
+
+/// Whether a target drops or rejects.
+fn is_refusal(entry: &[u8], target: usize) -> bool {
+    let name = entry.get(target + 2..target + VERDICT_AT).unwrap_or_default();
+    let name = name.split(|octet| *octet == 0).next().unwrap_or_default();
+    name == b"REJECT" || (name.is_empty() && verdict(entry, target) == Some(DROP))
+}
+
+/// The addresses and names of interfaces in conditions: source, destination, their masks, in, out, their masks.
+fn compared(conditions: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let field = |number: usize| conditions.get(number * 16..(number + 1) * 16).unwrap_or_default();
+    let addresses = [0, 1].into_iter().map(field);
+    let names = [(4, 6), (5, 7)].into_iter().map(move |(name, mask)| {
+        let compared = field(mask).iter().take_while(|octet| **octet != 0).count();
+        field(name).get(..compared).unwrap_or_default()
+    });
+    addresses.chain(names).filter(|value| value.iter().any(|octet| *octet != 0)).map(<[u8]>::to_vec)
 }
 
 /// Whether a policy is not to accept.
@@ -106,7 +199,9 @@ fn named(table: &str, size: usize) -> Vec<u8> {
 struct Summary {
     /// A bit for each hook that has a chain.
     hooks: u32,
-    /// The offsets of the policies of these chains.
+    /// The offsets of these chains.
+    chains: Vec<usize>,
+    /// The offsets of their policies.
     policies: Vec<usize>,
     entries: u32,
     size: usize,
@@ -116,9 +211,10 @@ impl Summary {
     fn read(info: &[u8]) -> Option<Summary> {
         let word = |number: usize| info.get(NAME + number * 4..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
         let hooks = word(0)?;
-        let held = (0..5).filter(|hook| hooks >> hook & 1 == 1);
-        let policies = held.map(|hook| Some(word(6 + hook)? as usize)).collect::<Option<_>>()?;
-        Some(Summary { hooks, policies, entries: word(11)?, size: word(12)? as usize })
+        let held = || (0..5).filter(|hook| hooks >> hook & 1 == 1);
+        let chains = held().map(|hook| Some(word(1 + hook)? as usize)).collect::<Option<_>>()?;
+        let policies = held().map(|hook| Some(word(6 + hook)? as usize)).collect::<Option<_>>()?;
+        Some(Summary { hooks, chains, policies, entries: word(11)?, size: word(12)? as usize })
     }
 }
 
@@ -137,7 +233,8 @@ mod tests {
     fn legacy_table_summary_is_parsed() {
         let words = [0b01110_u32, 0, 0, 152, 304, 0, 0, 0, 152, 304, 0, 4, 632];
         let info: Vec<u8> = [0; NAME].into_iter().chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect();
-        let expected = Summary { hooks: 0b01110, policies: vec![0, 152, 304], entries: 4, size: 632 };
+        let expected =
+            Summary { hooks: 0b01110, chains: vec![0, 152, 304], policies: vec![0, 152, 304], entries: 4, size: 632 };
         assert_eq!(Summary::read(&info), Some(expected));
         assert_eq!(info.len(), INFO);
         for length in 0..INFO {
@@ -149,7 +246,8 @@ mod tests {
     fn empty_legacy_table_filters_by_its_policies() {
         let family = &FAMILIES[0];
         let length = family.entry + VERDICT_AT + 8;
-        let summary = Summary { hooks: 0b01110, policies: vec![0, length, 2 * length], entries: 4, size: 3 * length };
+        let policies = vec![0, length, 2 * length];
+        let summary = Summary { hooks: 0b01110, chains: policies.clone(), policies, entries: 4, size: 3 * length };
         let mut entries = vec![0; summary.size];
         for at in &summary.policies {
             let at = at + family.entry + VERDICT_AT;

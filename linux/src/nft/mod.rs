@@ -5,7 +5,7 @@ mod attribute;
 pub(crate) mod dump;
 pub(crate) mod expression;
 pub(crate) mod hooks;
-mod iptables_legacy;
+pub(crate) mod iptables_legacy;
 pub(crate) mod other_firewalls;
 
 use crate::error::{Context, Error};

@@ -102,7 +102,7 @@ fn judge(packet: &[u8], own: Ipv6Addr, target: Ipv6Addr) -> Option<Hairpin> {
     }
 }
 
-/// An address of the prefix that nobody is likely to have.
+/// A random address of the prefix, which no host is likely to have.
 fn target(prefix: Prefix) -> Ipv6Addr {
     let [high, low] = [nonce(), nonce()].map(u64::from_ne_bytes);
     let random = u128::from(high) << 64 | u128::from(low);

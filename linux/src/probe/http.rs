@@ -15,9 +15,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Instant;
 
 /// TEST-NET-1.
-const NOBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const TEST_NET: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// Of the discard prefix.
-const NOBODY6: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
+const DISCARDED: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
 const HTTP: u16 = 80;
 /// Octets of a response that are read.
 const MAX_RESPONSE: usize = 2048;
@@ -26,19 +26,19 @@ const MAX_URL: usize = 200;
 /// How long a response is read: who sends it octet by octet holds no thread.
 const READ_TIME: Duration = Duration::from_secs(2);
 
-/// Whether somebody accepted the connection.
+/// Whether the network accepted a connection to an address that no host has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interception {
-    /// Nobody did.
+    /// It did not.
     None,
-    /// Somebody did; the response refers to this URL, if to any. It is text from the network.
+    /// It did; the response refers to this URL, if to any. It is text from the network.
     Accepted(Option<String>),
 }
 
 /// Tries to connect by this interface, from `source`: over IPv4 if it is IPv4-mapped.
 pub fn http(interface: u32, source: Ipv6Addr) -> Interception {
     let Some(socket) = connected(interface, source) else { return Interception::None };
-    let host = source.to_ipv4_mapped().map_or_else(|| format!("[{NOBODY6}]"), |_| NOBODY.to_string());
+    let host = source.to_ipv4_mapped().map_or_else(|| format!("[{DISCARDED}]"), |_| TEST_NET.to_string());
     let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let sent = send(socket.as_raw_fd(), request.as_bytes(), MsgFlags::MSG_NOSIGNAL).is_ok();
     let response = if sent { read_response(&socket) } else { Vec::new() };
@@ -70,11 +70,11 @@ fn connected(interface: u32, source: Ipv6Addr) -> Option<OwnedFd> {
     let begun = match ipv4 {
         Some(source) => {
             bind(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(source, 0))).ok()?;
-            connect(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(NOBODY, HTTP)))
+            connect(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(TEST_NET, HTTP)))
         }
         None => {
             bind(fd.as_raw_fd(), &SockaddrIn6::from(SocketAddrV6::new(source, 0, 0, 0))).ok()?;
-            connect(fd.as_raw_fd(), &SockaddrIn6::from(SocketAddrV6::new(NOBODY6, HTTP, 0, 0)))
+            connect(fd.as_raw_fd(), &SockaddrIn6::from(SocketAddrV6::new(DISCARDED, HTTP, 0, 0)))
         }
     };
     match begun {

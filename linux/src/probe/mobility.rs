@@ -12,7 +12,7 @@ use roam6_wire::checksum::checksum;
 use roam6_wire::ip6::{Datagram, protocol};
 use std::net::Ipv6Addr;
 
-/// The type, the highest, which nobody has registered.
+/// The highest MH type, which IANA has not assigned.
 const UNASSIGNED: u8 = 255;
 /// A Binding Error (RFC 6275 §6.1.9) with the status "unrecognized MH type value".
 const BINDING_ERROR: u8 = 7;

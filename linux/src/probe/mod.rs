@@ -60,7 +60,7 @@ pub struct IcmpError {
 }
 
 impl IcmpError {
-    /// Whether somebody prohibits these packets: a filter, not a fault of routing.
+    /// Whether a filter prohibits these packets; other errors are faults of routing.
     pub fn is_prohibition(&self) -> bool {
         match self.v6 {
             true => self.icmp_type == 1 && matches!(self.code, 1 | 5 | 6),

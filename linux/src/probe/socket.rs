@@ -24,7 +24,7 @@ pub(super) struct ProbeSocket {
     peer: Ipv6Addr,
 }
 
-/// A number nobody else knows.
+/// A number that no other host knows.
 pub(super) fn nonce() -> [u8; 8] {
     RandomState::new().build_hasher().finish().to_ne_bytes()
 }
@@ -67,7 +67,7 @@ impl ProbeSocket {
             Some(_) => (libc::IPPROTO_IP, libc::IP_TTL),
             None => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
         };
-        // Without it the probe reaches further than wanted, which harms nobody.
+        // Without the limit the probe only travels further than necessary.
         let _ = sys::set_option(&self.fd, level, name, &i32::from(hops));
     }
 

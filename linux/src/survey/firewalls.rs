@@ -1,9 +1,11 @@
-//! Base chains of nftables, which `iptables-nft`, ufw and firewalld make too, and what their tables name: enough to see
-//! whether a chain with the policy "drop" has a rule for certain interfaces or prefixes at all. What the rules decide is not
-//! computed. Messages and attributes are those of linux/netfilter/nf_tables.h.
+//! Base chains of nftables, which `iptables-nft`, ufw and firewalld make too, the chain of forwarded packets of the legacy
+//! ip6tables, and what their tables name: enough to see whether a chain that drops the rest has a rule for certain interfaces
+//! or prefixes at all. What the rules decide is not computed. Messages and attributes are those of
+//! linux/netfilter/nf_tables.h.
 
 use crate::error::Error;
 use crate::nft::dump::{self, Rule, Set};
+use crate::nft::iptables_legacy;
 use nix::libc;
 use nix::net::if_::if_nametoindex;
 use roam6_wire::Prefix;
@@ -19,10 +21,13 @@ pub enum ChainHook {
     Output,
 }
 
+/// The family of a chain of the legacy ip6tables.
+pub const LEGACY: &str = "ip6tables";
+
 /// A base chain of another program, for packets of IPv6, IPv4 or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseChain {
-    /// Its family, as nft(8) names it: `inet`, `ip6` or `ip`.
+    /// Its family, as nft(8) names it: `inet`, `ip6` or `ip`; [`LEGACY`] for one of the legacy ip6tables.
     pub family: &'static str,
     /// Its table.
     pub table: String,
@@ -30,7 +35,7 @@ pub struct BaseChain {
     pub chain: String,
     /// Where it sees packets.
     pub hook: ChainHook,
-    /// Whether it drops what no rule accepts.
+    /// Whether it drops or rejects what no rule accepts: by its policy, or by a rule without a condition.
     pub drops: bool,
     /// What the rules and sets of its table compare packets with.
     compared: Vec<Vec<u8>>,
@@ -64,14 +69,22 @@ impl BaseChain {
     }
 }
 
-/// The base chains for packets to, by or from this host, but those of roam6; none without nftables.
+/// The base chains for packets to, by or from this host, but those of roam6; none without a firewall.
 ///
 /// # Errors
 /// The kernel's, if it refuses a dump: this takes CAP_NET_ADMIN.
 pub fn base_chains() -> Result<Vec<BaseChain>, Error> {
+    let legacy = iptables_legacy::forward_chain()?.map(|chain| BaseChain {
+        family: LEGACY,
+        table: "filter".to_owned(),
+        chain: "FORWARD".to_owned(),
+        hook: ChainHook::Forward,
+        drops: chain.drops,
+        compared: chain.compared,
+    });
     let chains = dump::base_chains()?;
     if chains.is_empty() {
-        return Ok(Vec::new());
+        return Ok(legacy.into_iter().collect());
     }
     let (rules, sets) = (dump::rules()?, dump::sets()?);
     let compared = |family: u8, table: &str| {
@@ -89,9 +102,13 @@ pub fn base_chains() -> Result<Vec<BaseChain>, Error> {
             _ => return None,
         };
         let compared = compared(chain.family, &chain.table);
-        Some(BaseChain { family, table: chain.table, chain: chain.name, hook, drops: chain.drops, compared })
+        let is_end = |rule: &Rule| {
+            rule.drops_all && (rule.family, &rule.table, &rule.chain) == (chain.family, &chain.table, &chain.name)
+        };
+        let drops = chain.drops || rules.iter().any(is_end);
+        Some(BaseChain { family, table: chain.table, chain: chain.name, hook, drops, compared })
     };
-    Ok(chains.into_iter().filter_map(read).collect())
+    Ok(chains.into_iter().filter_map(read).chain(legacy).collect())
 }
 
 /// A key of a set. Where beginnings of names are among its keys, the kernel has all of them as intervals: any name is taken

@@ -10,7 +10,7 @@ mod interfaces;
 mod radio;
 mod tables;
 
-pub use firewalls::{BaseChain, ChainHook, base_chains};
+pub use firewalls::{BaseChain, ChainHook, LEGACY, base_chains};
 pub use host::{
     ClockState, KernelFeatures, Manager, clock_state, free_space, is_udp_port_open, kernel_features, managers, sysctl,
 };
