@@ -53,6 +53,45 @@ pub(super) struct Fault {
     reported_at: Option<Time>,
 }
 
+/// How long signs of another mobile router count, and how long it is remembered after the last one.
+const RIVAL_WINDOW: Duration = Duration::from_secs(600);
+
+/// Signs of another mobile router with the same home address and key. One sign may come from a mobile router that has lost its
+/// state; several within [`RIVAL_WINDOW`] do not.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RivalSigns {
+    count: u8,
+    first: Time,
+    last: Time,
+    since: Option<Time>,
+}
+
+impl RivalSigns {
+    /// Records a sign; returns whether it is the one that suffices, of `required` ones.
+    pub(super) fn record(&mut self, now: Time, required: u8) -> bool {
+        if self.count == 0 || now.since(self.first) >= RIVAL_WINDOW {
+            (self.count, self.first) = (0, now);
+        }
+        let known = self.since(now).is_some();
+        (self.count, self.last) = (self.count.saturating_add(1), now);
+        if known || self.count < required {
+            return false;
+        }
+        self.since = Some(self.first);
+        true
+    }
+
+    /// Since when another mobile router is known, unless its last sign is too old.
+    pub(super) fn since(&self, now: Time) -> Option<Time> {
+        self.since.filter(|_| now.since(self.last) < RIVAL_WINDOW)
+    }
+
+    /// The time of the last sign.
+    pub(super) fn last(&self) -> Time {
+        self.last
+    }
+}
+
 /// Current faults by key, at most `limit`: the one not seen for the longest time is removed.
 #[derive(Debug, Clone)]
 pub(super) struct Faults<K> {
@@ -128,6 +167,16 @@ mod tests {
         assert_eq!(faults.get(7).map(|fault| fault.since), Some(at(1)));
         assert_eq!(faults.clear(at(1001), 7), Some(Duration::from_secs(1000)));
         assert_eq!(faults.clear(at(1002), 7), None);
+    }
+
+    #[test]
+    fn several_signs_of_a_rival_within_ten_minutes_suffice() {
+        let mut signs = RivalSigns::default();
+        assert_eq!([1, 700, 1000, 1310].map(|second| signs.record(at(second), 3)), [false; 4], "too far apart");
+        assert_eq!(signs.since(at(1310)), None);
+        assert!(!signs.record(at(1320), 3) && signs.record(at(1330), 3) && !signs.record(at(1340), 3));
+        assert_eq!((signs.since(at(1939)), signs.since(at(1940))), (Some(at(1310)), None));
+        assert!(!signs.record(at(1950), 3), "the count begins anew");
     }
 
     #[test]

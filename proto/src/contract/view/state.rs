@@ -89,6 +89,8 @@ named! {
         Refused = "refused",
         /// Updates are answered, packets through the tunnel are not.
         TunnelSilent = "tunnel_silent",
+        /// Another mobile router registers the same home address with the same key.
+        Stolen = "stolen",
     }
 
     /// The use of an interface.

@@ -26,6 +26,7 @@ mod registered_prefixes;
 mod reply;
 mod reply_limiter;
 mod request;
+mod rivals;
 mod shared_prefix;
 mod sysctls;
 mod timers;
@@ -47,6 +48,7 @@ use self::home_link::HomeLink;
 use self::path_mtu::PathMtuCache;
 use self::registered_prefixes::RegisteredPrefixes;
 use self::reply_limiter::ReplyLimiter;
+use self::rivals::Rivals;
 use self::shared_prefix::SharedLink;
 use self::transaction::Waiting;
 use self::types::HomeAgentTimer;
@@ -83,6 +85,7 @@ pub struct HomeAgent {
     error_limiter: TokenBucket,
     /// Home addresses whose last update was not accepted.
     faults: Faults<HomeAddress>,
+    rivals: Rivals,
     reply_limiter: ReplyLimiter,
     /// Last ESP sequence number sent, shared by all security associations: it increases in each (RFC 4303 §2.2).
     esp_sequence: u32,
@@ -110,6 +113,7 @@ impl HomeAgent {
             discovery: Discovery::default(),
             error_limiter: TokenBucket::per_second(dispatch::BINDING_ERRORS_PER_SECOND),
             faults: Faults::new(MAX_FAULTS),
+            rivals: Rivals::default(),
             reply_limiter: ReplyLimiter::default(),
             esp_sequence: 0,
             config,

@@ -6,6 +6,7 @@ use super::care_of::is_routable_unicast;
 use super::mcoa::{self, MergedCareOf};
 use super::nesting::TunnelDestinations;
 use super::request::UpdateRequest;
+use super::rivals::shown;
 use super::types::{CareOf, Reply};
 use super::{HomeAgent, flows};
 use crate::contract::config::nemo::{Authentication, PrefixTableRow, SharedKey};
@@ -451,23 +452,29 @@ impl HomeAgent {
     }
 
     /// An authentic and fresh update with an old sequence number, from another care-of address, is of another router
-    /// with the same key, or the router has lost its state. Reported once for each binding.
+    /// with the same key, or the router has lost its state. The first is reported once for each binding.
     fn report_duplicate_router(&mut self, now: Time, request: &UpdateRequest, out: &mut Outbox) {
         let binding = self.bindings.get(&request.home).map(Box::as_ref);
         let keyed = self
             .prefix_table_row(request.home)
             .is_some_and(|row| matches!(row.authentication, Authentication::SharedKey(_)));
         let fresh = keyed && self.is_fresh(now, request, binding);
-        let Some(binding) = self.bindings.get_mut(&request.home).filter(|binding| fresh && !binding.duplicate_reported)
-        else {
-            return;
-        };
+        let Some(binding) = self.bindings.get_mut(&request.home).filter(|_| fresh) else { return };
         let Some(bound) = binding.current.as_ref().and_then(|current| current.care_of.first()) else { return };
-        let (home, bound, other) = (request.home, bound.address, request.care_of.0);
+        // In UDP the source of the inner packet is the home address.
+        let other = if request.is_encapsulated() { request.peer() } else { request.care_of.0 };
+        let (home, bound) = (request.home, shown(bound.address));
         if binding.has_care_of(other) {
             return;
         }
-        binding.duplicate_reported = true;
+        let (care_of, other) = (other, shown(other));
+        if self.rivals.record(now, home, care_of) {
+            let text = format!("{home}: two mobile routers have this home address and key, at {bound} and at {other}");
+            return out.notice(text);
+        }
+        if std::mem::replace(&mut binding.duplicate_reported, true) {
+            return;
+        }
         let text = format!(
             "{home}: bound at {bound}, and an authentic Binding Update with an old sequence number came from {other}: \
              either the mobile router has lost its state, or two mobile routers have this home address and key"

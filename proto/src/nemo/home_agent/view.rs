@@ -5,7 +5,7 @@ use super::cache::{Binding, Registration};
 use super::types::CareOf;
 use crate::contract::item::TunnelPath;
 use crate::contract::view::{
-    BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView,
+    BindingRole, BindingState, BindingView, FaultKind, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView,
 };
 use crate::{Time, View};
 use core::ops::Bound;
@@ -134,7 +134,10 @@ impl HomeAgent {
             ..self.show_unbound(now, home)
         }
         .with_care_of(Some(care_of.address));
-        BindingView { udp_port: care_of.udp.or(view.udp_port), ..view }
+        let view = BindingView { udp_port: care_of.udp.or(view.udp_port), ..view };
+        let Some((text, age)) = self.rivals.show(now, home, care_of) else { return view };
+        let fault = Some(FaultKind::Stolen);
+        BindingView { fault, fault_status: None, last_error: Some(text), error_age: Some(age), ..view }
     }
 
     fn show_link(&self, name: &str) -> LinkView {

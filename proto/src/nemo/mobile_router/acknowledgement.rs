@@ -147,6 +147,9 @@ impl MobileRouter {
         self.note_network_passes(now, wanted.first_visited());
         self.note_capabilities(message);
         out.report(NemoReport::AcknowledgementReceived { home_agent, status, sequence, lifetime: granted });
+        if message.status == Status::SEQUENCE_OUT_OF_WINDOW {
+            self.note_sequence(now, home_agent, sequence, out);
+        }
         let consequence = self.action_for(now, message, &wanted);
         if matches!(consequence, AckAction::Rejected | AckAction::Reregister)
             && self.is_rejection_in_doubt(now, message, &wanted, out)

@@ -6,7 +6,7 @@ use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::contract::report::NemoReport;
 use crate::contract::view::FaultKind;
-use crate::nemo::fault::{Cause, Fault, Faults};
+use crate::nemo::fault::{Cause, Fault, Faults, RivalSigns};
 use crate::nemo::quoted::QuotedPacket;
 use crate::{DropReason, LinkId, Outbox, Time};
 use core::time::Duration;
@@ -14,13 +14,19 @@ use roam6_wire::icmp6::Message;
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::ip6::protocol;
 use roam6_wire::mobility::Status;
-use roam6_wire::{Bid, Prefix};
+use roam6_wire::{Bid, Prefix, Sequence};
 use std::net::Ipv6Addr;
 
 /// Time after which unanswered updates are a fault.
 const UNANSWERED_TIMEOUT: Duration = Duration::from_secs(4);
 /// One for the home agent, one for each uplink.
 const MAX_FAULTS: usize = 65;
+/// Signs of another mobile router with the same key that suffice.
+const REQUIRED_RIVAL_SIGNS: u8 = 2;
+
+/// What is wrong if there is another mobile router with this home address and key.
+const RIVAL: &str =
+    "another mobile router registers this home address with the same key: one key file is on two routers";
 
 /// Present faults and hints at their causes.
 #[derive(Debug, Clone)]
@@ -34,6 +40,8 @@ pub(super) struct Diagnosis {
     /// Hints from ICMPv6 errors and unauthenticated answers, about signalling and about the tunnel.
     signalling_hint: Option<(FaultKind, String)>,
     tunnel_hint: Option<String>,
+    /// Signs of another mobile router with this home address and key.
+    rivals: RivalSigns,
     /// When the home agent last accepted an update.
     last_accepted: Time,
     /// Prefixes that were rejected in explicit mode (RFC 3963 §5.4.3).
@@ -48,6 +56,7 @@ impl Default for Diagnosis {
             unanswered_since: None,
             signalling_hint: None,
             tunnel_hint: None,
+            rivals: RivalSigns::default(),
             last_accepted: Time::ZERO,
             rejected_prefixes: Vec::new(),
         }
@@ -92,6 +101,30 @@ impl Diagnosis {
 }
 
 impl MobileRouter {
+    /// The home agent, which holds a binding of ours, has accepted a sequence number that we have not sent: another mobile
+    /// router has this home address and key. The acknowledgement is authentic, and answers our update.
+    pub(super) fn note_sequence(&mut self, now: Time, home_agent: Ipv6Addr, accepted: Sequence, out: &mut Outbox) {
+        let held = self.registration.binding().is_some_and(|binding| binding.registration.home_agent == home_agent);
+        if !held || !accepted.is_newer_than(self.registration.sequence()) {
+            return;
+        }
+        if self.diagnosis.rivals.record(now, REQUIRED_RIVAL_SIGNS) {
+            out.notice(format!("{}: {RIVAL}", self.config.home_address));
+        }
+    }
+
+    /// The fault of the registration: its kind, the status of a refusal, its text, its age.
+    pub(super) fn show_registration_fault(
+        &self,
+        now: Time,
+    ) -> (Option<FaultKind>, Option<u8>, Option<String>, Option<Duration>) {
+        if let Some(since) = self.diagnosis.rivals.since(now) {
+            return (Some(FaultKind::Stolen), None, Some(RIVAL.to_owned()), Some(now.since(since)));
+        }
+        let Some(fault) = self.diagnosis.registration_fault() else { return (None, None, None, None) };
+        (Some(fault.kind.clone()), fault.status, Some(fault.cause.clone()), Some(now.since(fault.since)))
+    }
+
     /// Records a rejection. Statuses that lead to another update are no fault.
     pub(super) fn note_rejected(&mut self, now: Time, home_agent: Ipv6Addr, status: Status, out: &mut Outbox) {
         let prefixes = matches!(status, Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX);

@@ -129,6 +129,7 @@ impl MobileRouter {
         message: &RouterAdvertisement,
         out: &mut Outbox,
     ) {
+        self.note_inside_advertisement(now, from.link, from.source, message.lifetime);
         let has = |option: &NeighbourOption, mine: &Prefix| match option {
             NeighbourOption::PrefixInformation { prefix, .. } => mine.covers(*prefix) || prefix.covers(*mine),
             _ => false,

@@ -26,6 +26,8 @@ pub(super) struct IngressInterface {
     pub(super) dns: IngressDns,
     /// Another router advertises here; remembered until then.
     pub(super) other_router_until: Option<Time>,
+    /// A router that offers itself as default router here, until then.
+    default_router: Option<(Ipv6Addr, Time)>,
 }
 
 impl IngressInterface {
@@ -44,12 +46,28 @@ impl IngressInterface {
         self.config.prefix.with_identifier(self.config.identifier.unwrap_or(1))
     }
 
+    /// Records the advertisement of another router here: nodes take it as default router for `lifetime` (RFC 4861 §6.3.4).
+    fn note_advertisement(&mut self, now: Time, router: Ipv6Addr, lifetime: Duration) {
+        if !lifetime.is_zero() {
+            self.default_router = Some((router, now + lifetime));
+        } else if self.default_router.is_some_and(|(known, _)| known == router) {
+            self.default_router = None;
+        }
+    }
+
+    /// What is in the way of its nodes.
+    pub(super) fn hints(&self, now: Time) -> Vec<String> {
+        let other = self.default_router.filter(|(_, until)| *until > now);
+        other.map(|(router, _)| format!("another router advertises here: {router}")).into_iter().collect()
+    }
+
     /// Processes a link event.
     pub(super) fn receive_link_event(&mut self, event: &LinkEvent) {
         let interface = Interface::of(event);
         let same = self.interface.as_ref().is_some_and(|before| before.link == interface.link);
         if !event.up || !same {
             self.advertiser = None;
+            self.default_router = None;
         }
         self.interface = Some(interface);
     }
@@ -100,6 +118,13 @@ impl MobileRouter {
             let (resolvers, search) = inside.dns.update(now, &inside.config, &names);
             inside.advertise(now, RaContent { mtu, resolvers, search_domains: search, ..content });
             inside.expire(now, &mut self.entropy, out);
+        }
+    }
+
+    /// Records what an advertisement on the ingress interface `link`, if it is one, offers to nodes inside.
+    pub(super) fn note_inside_advertisement(&mut self, now: Time, link: LinkId, router: Ipv6Addr, lifetime: u16) {
+        if let Some(inside) = self.ingress_on(link) {
+            inside.note_advertisement(now, router, Duration::from_secs(lifetime.into()));
         }
     }
 

@@ -244,6 +244,10 @@ impl MobileRouter {
             _ if accepts_bid(message, care_of.bid) => self.accept_path(now, message, (&care_of, &sent), out),
             Status::MCOA_NON_MCOA_BINDING_EXISTS => self.registration.verify_binding(now),
             // It is repeated after its timeout; the other care-of addresses stay.
+            Status::SEQUENCE_OUT_OF_WINDOW => {
+                self.note_sequence(now, home_agent, sequence, out);
+                self.resynchronise(now, message);
+            }
             _ => self.resynchronise(now, message),
         }
         true

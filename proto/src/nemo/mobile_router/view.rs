@@ -105,7 +105,7 @@ impl MobileRouter {
             quality: None,
             usage: None,
             transport: None,
-            hints: Vec::new(),
+            hints: inside.hints(now),
         }));
         view.tunnels.extend(self.paths().iter().map(|path| self.show_path(now, path)));
         view.prefixes.extend(self.show_prefixes(now));
@@ -143,7 +143,7 @@ impl MobileRouter {
     }
 
     fn show_bindings(&self, now: Time) -> Vec<BindingView> {
-        let fault = self.diagnosis.registration_fault();
+        let (fault, fault_status, last_error, error_age) = self.show_registration_fault(now);
         let row = |home_agent: Ipv6Addr,
                    bid: Bid,
                    care_of: Option<Ipv6Addr>,
@@ -162,10 +162,10 @@ impl MobileRouter {
             state,
             changed: None,
             refused_prefixes: self.diagnosis.rejected_prefixes.clone(),
-            fault: fault.map(|fault| fault.kind.clone()),
-            fault_status: fault.and_then(|fault| fault.status),
-            last_error: fault.map(|fault| fault.cause.clone()),
-            error_age: fault.map(|fault| now.since(fault.since)),
+            fault: fault.clone(),
+            fault_status,
+            last_error: last_error.clone(),
+            error_age,
         };
         let in_use = self.home_agents.in_use().unwrap_or(Ipv6Addr::UNSPECIFIED);
         if self.home_link.as_ref().is_some_and(|home| home.deregistered) {

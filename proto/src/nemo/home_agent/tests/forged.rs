@@ -4,6 +4,7 @@
 use super::bench::*;
 use crate::contract::config::nemo::SharedKey;
 use crate::contract::report::HostReport;
+use crate::contract::view::FaultKind;
 use crate::{DropReason, Input, Output, Packet, Report};
 use core::time::Duration;
 use roam6_wire::icmp6;
@@ -183,4 +184,28 @@ fn two_routers_with_one_home_address_are_reported_once() {
     again.extend(bench.send(&Update::new(101, CARE_OF)));
     again.extend(bench.send(&Update::new(102, CARE_OF)));
     assert_eq!(notices(&again), Vec::<String>::new());
+}
+
+#[test]
+fn second_router_with_one_key_is_a_fault_that_accepted_updates_do_not_end() {
+    let mut bench = TestBed::new(config());
+    bench.send(&Update::new(100, CARE_OF));
+    let fault = |bench: &TestBed| {
+        let mut view = crate::View::default();
+        bench.agent.show_page(bench.now, None, &mut view);
+        view.bindings.first().and_then(|row| row.fault.clone())
+    };
+    for (turn, from) in ["2001:db8:2::7", CARE_OF, "2001:db8:2::7"].into_iter().enumerate() {
+        assert_eq!(fault(&bench), None, "turn {turn}");
+        let sequence = 100 + u16::try_from(turn).unwrap();
+        bench.send(&Update::new(sequence, from));
+        assert_eq!(status(&bench.send(&Update::new(sequence + 1, from))), 0);
+        bench.advance(Duration::from_secs(5));
+    }
+    assert_eq!(fault(&bench), Some(FaultKind::Stolen));
+    bench.send(&Update::new(110, "2001:db8:2::7"));
+    assert_eq!(fault(&bench), Some(FaultKind::Stolen));
+    bench.advance(Duration::from_secs(600));
+    bench.send(&Update::new(111, "2001:db8:2::7"));
+    assert_eq!(fault(&bench), None, "the other router is gone");
 }

@@ -229,3 +229,29 @@ fn path_mtu_black_hole_is_found_and_sent_in_update() {
     bench.advertise(WIFI, "2001:db8:5::/64");
     assert!(bench.tunnel().unwrap().paths.iter().all(|path| path.local == ip(CARE_OF) || path.mtu == 1460));
 }
+
+#[test]
+fn sequence_number_that_we_have_not_sent_is_of_another_router() {
+    let mut bench = TestBed::new(config());
+    bench.link(WIFI, true);
+    let first = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
+    let fault = |bench: &TestBed| {
+        let mut view = View::default();
+        bench.router.show(bench.now, &mut view);
+        view.bindings.first().and_then(|row| row.fault.clone())
+    };
+    let refuse = |bench: &mut TestBed, update: &Update| {
+        let last = Sequence(update.message.sequence.0.wrapping_add(50));
+        let status = Status::SEQUENCE_OUT_OF_WINDOW;
+        super::update(&bench.acknowledge_with(update, status, AckFlags::ROUTER, last, Vec::new()))
+    };
+    let again = refuse(&mut bench, &first);
+    bench.acknowledge(&again, Status::ACCEPTED);
+    for turn in 1..=2 {
+        assert_eq!(fault(&bench), None, "turn {turn}; the first update may be one after a loss of state");
+        let refresh = updates(&bench.wait(turn * 50_000)).pop().unwrap();
+        let again = refuse(&mut bench, &refresh);
+        bench.acknowledge(&again, Status::ACCEPTED);
+    }
+    assert_eq!(fault(&bench), Some(FaultKind::Stolen));
+}

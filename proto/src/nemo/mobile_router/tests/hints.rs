@@ -151,4 +151,25 @@ fn network_is_not_asked_without_the_setting_nor_once_registered() {
     bench.acknowledge(&first, Status::ACCEPTED);
     bench.router.config.probe = None;
     assert_eq!(queries(&bench.wait(30_000)), 0, "registered");
+
+#[test]
+fn router_that_offers_itself_inside_is_shown() {
+    let mut bench = TestBed::new(config());
+    bench.link(LAN, true);
+    let hints = |bench: &TestBed| {
+        let mut view = View::default();
+        bench.router.show(bench.now, &mut view);
+        view.links.into_iter().find(|link| link.name == "lan").unwrap().hints
+    };
+    bench.router_advertisement(LAN, ip("fe80::8"), "fd00::/64", 0);
+    assert!(hints(&bench).is_empty(), "it offers a prefix, not itself");
+    bench.router_advertisement(LAN, ip("fe80::9"), "fd00::/64", 1800);
+    assert_eq!(hints(&bench), ["another router advertises here: fe80::9"]);
+    bench.router_advertisement(LAN, ip("fe80::8"), "fd00::/64", 0);
+    assert_eq!(hints(&bench).len(), 1, "another one");
+    bench.router_advertisement(LAN, ip("fe80::9"), "fd00::/64", 0);
+    assert!(hints(&bench).is_empty(), "it withdraws");
+    bench.router_advertisement(LAN, ip("fe80::9"), "fd00::/64", 1800);
+    bench.wait(1_800_001);
+    assert!(hints(&bench).is_empty(), "its lifetime is over");
 }
