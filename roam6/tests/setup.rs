@@ -455,6 +455,7 @@ fn what_is_missing_is_said_and_nothing_is_written() {
     scene.internet.shell("ip link set visit0 down");
     let join = format!("roam6 join {text} --uplink wlan0 --inside lan0=2001:db8:8:1::/64 --yes --wait 2s");
     let (done, said) = Terminal::start(scene.van.command(&join)).end(|| scene.van.serve());
-    assert!(!done && said.contains("not registered within 2s: wlan0: down"), "{said}\n{}", scene.story());
+    assert!(!done && said.contains("not registered within 2s: wlan0 has no carrier"), "{said}\n{}", scene.story());
+    assert!(said.contains("Cure: is the cable plugged in"), "{said}");
     assert!(scene.van.path("/etc/roam6/mr.key").exists(), "the service goes on trying");
 }

@@ -26,6 +26,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
 
+/// What OpenWrt's service makes of the settings, for the daemon.
+const PROCD_CONFIG: &str = "/var/etc/roam6.toml";
 /// Longest text that is read for an invitation, octets.
 const MAX_TEXT: u64 = 16 * 1024;
 /// Before this time a clock was never set: 2025-01-01, seconds since 1970.
@@ -89,7 +91,8 @@ pub(crate) fn join(args: &JoinArgs) -> Result<ExitCode, Failure> {
     } else {
         service::start(&args.dir, prompt)?;
     }
-    let joined = progress::first_packet(&invitation, &plan.inside, (begun, args.wait), prompt)?;
+    let read_by_daemon = if args.uci.is_some() { Path::new(PROCD_CONFIG) } else { &config };
+    let joined = progress::first_packet(&invitation, (read_by_daemon, &plan.inside), (begun, args.wait), prompt)?;
     let Joined { bound, first_packet, round_trip } = joined;
     let rounded = |value: f64| Some((value * 1000.0).round() / 1000.0);
     document.bound_s = rounded(bound.as_secs_f64());

@@ -12,6 +12,7 @@ use core::time::Duration;
 use roam6_linux::probe::{Answer, EchoRequest, echo};
 use roam6_proto::contract::view::{BindingState, BindingView, LinkRole, LinkView};
 use roam6_wire::Prefix;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Instant;
 
@@ -25,13 +26,14 @@ pub(crate) struct Joined {
     pub(crate) round_trip: Duration,
 }
 
-/// Waits until a packet has been through the tunnel and back, for `limit` since the daemon was started at `begun`.
+/// Waits until a packet has been through the tunnel and back, for `limit` since the daemon was started at `begun` with the
+/// configuration file `config`.
 ///
 /// # Errors
 /// Nothing came in time: the first fault on its path.
 pub(crate) fn first_packet(
     invitation: &Invitation,
-    inside: &[(String, Prefix)],
+    (config, inside): (&Path, &[(String, Prefix)]),
     (begun, limit): (Instant, Duration),
     prompt: Prompt,
 ) -> Result<Joined, Failure> {
@@ -53,7 +55,7 @@ pub(crate) fn first_packet(
             return Ok(Joined { bound, first_packet, round_trip });
         }
         if begun.elapsed() > limit {
-            return Err(Failure::Other(fault(bound.is_some(), invitation, &bindings, limit)?));
+            return Err(Failure::Other(fault(bound.is_some(), (config, invitation), &bindings, limit)?));
         }
         sleep(LOOK);
     }
@@ -87,9 +89,20 @@ fn probe(invitation: &Invitation, inside: &[(String, Prefix)]) -> Answer {
     last
 }
 
-/// The first thing that is wrong.
-fn fault(bound: bool, invitation: &Invitation, bindings: &[BindingView], limit: Duration) -> Result<String, Failure> {
+/// The first thing that is wrong, by the doctor if this program has it.
+fn fault(
+    bound: bool,
+    (config, invitation): (&Path, &Invitation),
+    bindings: &[BindingView],
+    limit: Duration,
+) -> Result<String, Failure> {
     let waited = format_duration(limit);
+    if let Some((first, cure)) = first_fault(config) {
+        let what = if bound { "registered, but no packet passed the tunnel" } else { "not registered" };
+        return Ok(format!(
+            "{what} within {waited}: {first}\nCure: {cure}\nThe service goes on trying; look again with: roam6 doctor"
+        ));
+    }
     if bound {
         return Ok(format!(
             "registered, but within {waited} the home agent {} did not answer through the tunnel: do firewalls on the way \
@@ -103,6 +116,20 @@ fn fault(bound: bool, invitation: &Invitation, bindings: &[BindingView], limit: 
     Ok(format!(
         "not registered within {waited}: {why}. The service goes on trying; look at: roam6 show links, roam6 watch"
     ))
+}
+
+/// The first fault of the path, and its cure.
+#[cfg(feature = "doctor")]
+fn first_fault(config: &Path) -> Option<(String, String)> {
+    use crate::doctor::{Scope, diagnose, gather};
+    let scope = Scope { config: config.to_owned(), run_dir: None, quick: false, target: None };
+    diagnose(&gather(&scope)).first_fault().map(|first| (first.text.clone(), first.cure.clone()))
+}
+
+/// The first fault is not known without the doctor.
+#[cfg(not(feature = "doctor"))]
+fn first_fault(_config: &Path) -> Option<(String, String)> {
+    None
 }
 
 /// What each uplink lacks.

@@ -151,6 +151,7 @@ fn network_is_not_asked_without_the_setting_nor_once_registered() {
     bench.acknowledge(&first, Status::ACCEPTED);
     bench.router.config.probe = None;
     assert_eq!(queries(&bench.wait(30_000)), 0, "registered");
+}
 
 #[test]
 fn router_that_offers_itself_inside_is_shown() {
