@@ -2,60 +2,52 @@
 //! addresses and interfaces may appear later.
 
 use crate::config::Config;
-use nix::net::if_::if_nametoindex;
+use roam6_linux::survey::{self, Address, Interface, InterfaceKind};
 use roam6_proto::contract::config::nemo::HomeAgentConfig;
 use roam6_wire::Prefix;
-use std::fs::{self, OpenOptions};
-use std::net::Ipv6Addr;
-
-/// An IPv6 address of this host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct HostAddress {
-    address: Ipv6Addr,
-    length: u8,
-    interface: String,
-}
+use std::fs::OpenOptions;
 
 /// What the configuration needs and this host lacks, each with a remedy.
 pub(crate) fn warnings(config: &Config) -> Vec<String> {
-    let addresses = read_addresses(&fs::read_to_string("/proc/net/if_inet6").unwrap_or_default());
-    // Not by /sys, which shows the interfaces of the network namespace it was mounted in.
-    let is_there = |interface: &str| if_nametoindex(interface).is_ok();
+    let interfaces = survey::interfaces().unwrap_or_default();
     let mut warnings = Vec::new();
     if let Some(agent) = &config.home_agent {
-        warnings.extend(home_agent_warnings(&agent.config, &addresses, is_there));
+        let addresses = survey::addresses().unwrap_or_default();
+        warnings.extend(home_agent_warnings(&agent.config, &addresses, &interfaces));
         warnings.extend(forwarding_warning());
     }
-    for (role, interface) in interfaces(config).into_iter().filter(|(_, interface)| !is_there(interface)) {
+    for (role, interface) in roles(config).into_iter().filter(|(_, name)| !is_there(&interfaces, name)) {
         warnings.push(format!("{role} {interface}: no such interface at present; `ip link` lists the interfaces"));
     }
     warnings
 }
 
 /// The mobile router's interfaces with their roles.
-fn interfaces(config: &Config) -> Vec<(&str, &str)> {
+fn roles(config: &Config) -> Vec<(&str, &str)> {
     let router = config.mobile_router.iter();
     let uplinks = router.clone().flat_map(|router| router.uplinks.iter().map(|uplink| ("uplink", &*uplink.interface)));
     let ingress = router.flat_map(|router| router.ingress.iter().map(|ingress| ("ingress", &*ingress.interface)));
     uplinks.chain(ingress).collect()
 }
 
+fn is_there(interfaces: &[Interface], name: &str) -> bool {
+    interfaces.iter().any(|interface| interface.name == name)
+}
+
 fn home_agent_warnings(
     config: &HomeAgentConfig,
-    addresses: &[HostAddress],
-    is_there: impl Fn(&str) -> bool,
+    addresses: &[Address],
+    interfaces: &[Interface],
 ) -> impl Iterator<Item = String> {
-    let HomeAgentConfig { address, home_prefixes, home_link, prefix_table: table, .. } = config;
+    let HomeAgentConfig { address, home_link, prefix_table: table, .. } = config;
     let absent = addresses.iter().all(|held| held.address != *address).then(|| {
         let (length, link) = home_link.as_ref().map_or((128, "lo"), |link| (64, link));
         format!("[home_agent] address {address} is not configured on any interface; run: ip address add {address}/{length} dev {link}")
     });
-    let unknown = home_link.as_ref().filter(|link| !is_there(link)).map(|link| {
+    let unknown = home_link.as_ref().filter(|link| !is_there(interfaces, link)).map(|link| {
         format!("[home_agent] home_link \"{link}\": no such interface at present; `ip link` lists the interfaces")
     });
-    let on_link =
-        home_link.is_none().then(|| home_prefixes.iter().find_map(|home| link_of_prefix(*home, addresses))).flatten();
-    let on_link = on_link.map(|(home, interface)| {
+    let on_link = on_link_home(config, addresses, interfaces).map(|(home, interface)| {
         format!(
             "[home_agent] home prefix {home} is on-link at {interface}: write home_link = \"{interface}\", or neighbour \
              discovery for home addresses will fail there"
@@ -68,46 +60,37 @@ fn home_agent_warnings(
     [absent, unknown, on_link, empty].into_iter().flatten()
 }
 
-/// The interface with an address in `home`, if any.
-fn link_of_prefix(home: Prefix, addresses: &[HostAddress]) -> Option<(Prefix, &str)> {
-    let real = |held: &&HostAddress| held.length < 128 && held.interface != "lo" && !held.interface.starts_with("nemo");
-    let found = addresses.iter().filter(real).find(|held| home.contains(held.address))?;
-    Some((home, &found.interface))
+/// The home prefix, if any, that is on-link at an interface, while no home link is configured where home addresses would be
+/// defended.
+pub(crate) fn on_link_home<'a>(
+    config: &HomeAgentConfig,
+    addresses: &[Address],
+    interfaces: &'a [Interface],
+) -> Option<(Prefix, &'a str)> {
+    let held = addresses.iter().filter(|held| config.home_link.is_none() && held.prefix.length() < 128);
+    held.into_iter().find_map(|held| {
+        let home = config.home_prefixes.iter().find(|home| home.contains(held.address))?;
+        let interface = interfaces.iter().find(|one| one.index == held.interface)?;
+        let real = !matches!(interface.kind, InterfaceKind::Loopback | InterfaceKind::Tunnel);
+        real.then(|| (*home, interface.name.as_str()))
+    })
 }
 
 /// Where sysctl settings are read-only, as in some containers, forwarding must already be enabled.
 fn forwarding_warning() -> Option<String> {
     const SETTING: &str = "/proc/sys/net/ipv6/conf/all/forwarding";
-    let off = fs::read_to_string(SETTING).is_ok_and(|value| value.trim() == "0");
+    let off = survey::sysctl("net.ipv6.conf.all.forwarding").is_some_and(|value| value == "0");
     let opened = OpenOptions::new().write(true).open(SETTING);
     let refused = opened.err().filter(|error| error.kind() == std::io::ErrorKind::ReadOnlyFilesystem)?;
     let hint = "run on the host of this container: sysctl -w net.ipv6.conf.all.forwarding=1";
     off.then(|| format!("[home_agent] IPv6 forwarding is disabled and cannot be enabled here ({refused}); {hint}"))
 }
 
-/// Parses `/proc/net/if_inet6`: address, index, prefix length, scope, flags and name of the interface.
-fn read_addresses(text: &str) -> Vec<HostAddress> {
-    let read = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [address, _, length, _, _, interface] = *fields.as_slice() else { return None };
-        Some(HostAddress {
-            address: Ipv6Addr::from_bits(u128::from_str_radix(address, 16).ok()?),
-            length: u8::from_str_radix(length, 16).ok()?,
-            interface: interface.to_owned(),
-        })
-    };
-    text.lines().filter_map(read).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use core::time::Duration;
-
-    const ADDRESSES: &str = "\
-20010db8000100000000000000000001 02 40 00 80     eth0
-00000000000000000000000000000001 01 80 10 80       lo
-";
+    use roam6_proto::contract::input::AddressState;
 
     fn config(address: &str, home_link: Option<&str>) -> HomeAgentConfig {
         HomeAgentConfig {
@@ -121,7 +104,19 @@ mod tests {
     }
 
     fn warn(address: &str, home_link: Option<&str>) -> Vec<String> {
-        home_agent_warnings(&config(address, home_link), &read_addresses(ADDRESSES), |name| name == "eth0").collect()
+        let interface = |index, name: &str, kind| {
+            let name = name.to_owned();
+            Interface { index, name, kind, up: true, carrier: true, mtu: 1500, master: None, link_address: None }
+        };
+        let interfaces = [interface(1, "lo", InterfaceKind::Loopback), interface(2, "eth0", InterfaceKind::Ethernet)];
+        let held = |interface, address: &str, prefix: &str| Address {
+            interface,
+            address: address.parse().unwrap(),
+            prefix: prefix.parse().unwrap(),
+            state: AddressState::Preferred,
+        };
+        let addresses = [held(2, "2001:db8:1::1", "2001:db8:1::/64"), held(1, "::1", "::1/128")];
+        home_agent_warnings(&config(address, home_link), &addresses, &interfaces).collect()
     }
 
     #[test]

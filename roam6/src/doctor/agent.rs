@@ -6,16 +6,17 @@ use super::inside::{deaf_chain, judge_forwarding};
 use crate::config::Firewall;
 use crate::config::home_agent::HomeAgent;
 use crate::control::NodeState;
+use crate::host_check::on_link_home;
 use roam6_linux::probe::{Answer, Hairpin};
-use roam6_linux::survey::{Address, InterfaceKind};
+use roam6_linux::survey::{Address, InterfaceKind, LEGACY};
 use roam6_proto::contract::config::nemo::HomeAgentConfig;
 use roam6_proto::contract::view::{BindingRole, FaultKind};
 use roam6_wire::Prefix;
 
 /// Below, the journal soon cannot be written, octets.
 const LITTLE_SPACE: u64 = 1 << 20;
-/// Updates that nobody has heard for so long are lost on the way, microseconds.
-const PATIENCE: u64 = 120_000_000;
+/// A home agent that has received no update for so long has a filter in front of it, microseconds.
+const SILENCE: u64 = 120_000_000;
 /// Most faults of mobile routers that are listed.
 const MAX_ROUTERS: usize = 20;
 
@@ -86,18 +87,10 @@ fn judge_default_route(facts: &Facts, config: &HomeAgentConfig, found: &mut Find
 }
 
 fn judge_home_link(facts: &Facts, config: &HomeAgentConfig, found: &mut Findings) {
-    if config.home_link.is_some() {
-        return;
-    }
-    let on_link = facts.host.addresses.iter().find_map(|held| {
-        let kind = facts.host.interfaces.iter().find(|one| one.index == held.interface)?;
-        let real = !matches!(kind.kind, InterfaceKind::Loopback | InterfaceKind::Tunnel) && held.prefix.length() < 128;
-        let home = config.home_prefixes.iter().find(|home| home.contains(held.address))?;
-        real.then(|| (*home, kind.name.clone()))
-    });
+    let on_link = on_link_home(config, &facts.host.addresses, &facts.host.interfaces);
     if let Some((home, link)) = on_link {
-        let text = format!("home prefix {home} is on-link at {link}, and nobody answers there for home addresses");
-        found.fault(("agent.home-link", &link), text, format_args!("write home_link = \"{link}\" in [home_agent]"));
+        let text = format!("home prefix {home} is on-link at {link}, and no host answers there for home addresses");
+        found.fault(("agent.home-link", link), text, format_args!("write home_link = \"{link}\" in [home_agent]"));
     }
 }
 
@@ -153,8 +146,12 @@ fn judge_firewall(facts: &Facts, config: &HomeAgentConfig, found: &mut Findings)
     if let Some(chain) = deaf_chain(facts, &[], &prefixes) {
         let (family, table, name) = (chain.family, &chain.table, &chain.chain);
         let text = format!("chain {family} {table} {name} drops what comes from nemo0: none of its rules names it");
-        let cure =
-            format!("nft add rule {family} {table} {name} iifname \"nemo0\" accept, and back for what it shall let in");
+        let cure = match family {
+            LEGACY => format!("ip6tables-legacy -I {name} -i nemo0 -j ACCEPT, and back for what it shall let in"),
+            _ => format!(
+                "nft insert rule {family} {table} {name} iifname \"nemo0\" accept, and back for what it shall let in"
+            ),
+        };
         found.fault(("firewall.forward", ""), text, cure);
     }
 }
@@ -176,6 +173,11 @@ fn judge_routers(config: &HomeAgentConfig, state: &NodeState, found: &mut Findin
     for (row, kind) in faults {
         let home = row.home_address.to_string();
         let why = row.last_error.clone().unwrap_or_default();
+        if *kind == FaultKind::Stolen {
+            let cure = "one key file is on two routers: give one of them an identity of its own (roam6 invite NAME)";
+            found.fault(("agent.stolen", &home), why, cure);
+            continue;
+        }
         let (text, cure) = match (kind, row.fault_status) {
             (FaultKind::NotInTable, _) => (
                 format!("{home} sends updates, and is not in the prefix table"),
@@ -188,7 +190,7 @@ fn judge_routers(config: &HomeAgentConfig, state: &NodeState, found: &mut Findin
             (_, Some(141 | 142)) => (format!("{home}: {why}"), "make its prefixes and those of its row the same"),
             _ => (format!("{home}: {why}"), "see the log: journalctl -u roam6"),
         };
-        // Anybody can send updates that are refused, for an address without a row, or one that is bound elsewhere.
+        // Any sender can provoke refusals for an address without a row, or one that is bound elsewhere.
         let known = config.prefix_table.rows.iter().any(|held| held.home_address == row.home_address);
         found.add(
             if known && row.care_of.is_none() { Level::Fault } else { Level::Warning },
@@ -205,7 +207,7 @@ fn judge_routers(config: &HomeAgentConfig, state: &NodeState, found: &mut Findin
     if gauges.get(&"home_agent_bindings".to_owned()).is_some_and(|count| *count > 0) {
         return found.ok(("agent.heard", ""), "many bindings; mobile routers are not examined one by one");
     }
-    let deaf = rows.is_empty() && state.at > PATIENCE && !config.prefix_table.rows.is_empty();
+    let deaf = rows.is_empty() && state.at > SILENCE && !config.prefix_table.rows.is_empty();
     let events = &state.view.counters.events;
     if deaf && !["registered", "binding_error", "fault"].iter().any(|event| events.get(&(*event).to_owned()).is_some())
     {

@@ -68,7 +68,7 @@ pub(crate) struct Probes {
     pub(crate) echoes: Vec<(String, Ipv6Addr, Answer)>,
     /// Home agents, by uplinks: mobility headers.
     pub(crate) mobility: Vec<(String, Ipv6Addr, Answer)>,
-    /// Uplinks whose network accepted a connection to an address that nobody has, and where it refers to.
+    /// Uplinks whose network accepted a connection to an address that no host has, and the URL that it refers to.
     pub(crate) portals: Vec<(String, Option<String>)>,
     /// The home agent, through the tunnel.
     pub(crate) inner: Option<Answer>,

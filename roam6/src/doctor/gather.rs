@@ -31,8 +31,8 @@ const MAX_AGENTS: usize = 4;
 const MAX_UPLINKS: usize = 8;
 /// Most prefixes of a home agent that are probed.
 const MAX_PREFIXES: usize = 3;
-/// An address without a host: of the discard-only prefix (RFC 6666).
-const NOBODY: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
+/// An address that no host has: of the discard-only prefix (RFC 6666).
+const DISCARDED: Ipv6Addr = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1);
 
 /// What is examined, and how.
 pub(crate) struct Scope {
@@ -268,7 +268,7 @@ fn probe_tunnel(scope: &Scope, router: &MobileRouterConfig, state: &NodeState, s
         answer = probe::echo(&inner);
     }
     if answer == Answer::Silence {
-        let one_hop = EchoRequest { hop_limit: Some(1), source: Some(home), ..EchoRequest::to(NOBODY) };
+        let one_hop = EchoRequest { hop_limit: Some(1), source: Some(home), ..EchoRequest::to(DISCARDED) };
         probes.inner_one_hop = Some(probe::echo(&one_hop));
     }
     let works = answer.is_reply();
@@ -315,7 +315,7 @@ fn probe_as_agent(agent: &HomeAgentConfig, state: &NodeState, host: &HostFacts, 
     let others = host.addresses.iter().filter(|held| held.interface == index).map(|held| held.address);
     let mut others = others.filter(|address| address.to_ipv4_mapped().is_none() && !address.is_unicast_link_local());
     let Some(own) = Some(agent.address).filter(on_link).or_else(|| others.next()) else { return };
-    probes.own_mobility = Some(probe::mobility(index, own, NOBODY, Some(1)));
+    probes.own_mobility = Some(probe::mobility(index, own, DISCARDED, Some(1)));
     let gauges = &state.view.counters.gauges;
     if state.view.bindings.is_empty() && gauges.get(&"home_agent_bindings".to_owned()).is_some_and(|count| *count > 0) {
         // Too many to know which prefixes are in use.

@@ -5,7 +5,7 @@ use super::finding::{Findings, Level};
 use crate::config::Firewall;
 use crate::control::NodeState;
 use roam6_linux::probe::Answer;
-use roam6_linux::survey::{BaseChain, ChainHook};
+use roam6_linux::survey::{BaseChain, ChainHook, LEGACY};
 use roam6_proto::contract::config::nemo::MobileRouterConfig;
 use roam6_proto::contract::view::{LinkRole, LinkState};
 use roam6_wire::Prefix;
@@ -57,9 +57,15 @@ fn judge_firewall(facts: &Facts, inside: &[&str], prefixes: &[Prefix], found: &m
     let text = format!(
         "chain {family} {table} {name} drops what {inside} and {TUNNEL} exchange: none of its rules names them"
     );
-    let cure = format!(
-        "nft add rule {family} {table} {name} iifname \"{inside}\" oifname \"{TUNNEL}\" accept, and back for what it shall let in"
-    );
+    let cure = match family {
+        LEGACY => {
+            format!("ip6tables-legacy -I {name} -i {inside} -o {TUNNEL} -j ACCEPT, and back for what it shall let in")
+        }
+        _ => format!(
+            "nft insert rule {family} {table} {name} iifname \"{inside}\" oifname \"{TUNNEL}\" accept, and back for what it \
+             shall let in"
+        ),
+    };
     found.fault(("firewall.forward", inside), text, cure);
 }
 
@@ -121,6 +127,11 @@ fn judge_ingress(facts: &Facts, router: &MobileRouterConfig, state: &NodeState, 
             }
             Some(LinkState::Down) => judge_down(facts, name, found),
             _ => judge_nodes(facts, name, ingress.prefix, found),
+        }
+        for hint in link.iter().flat_map(|link| &link.hints).filter(|hint| hint.contains("another router")) {
+            let text = format!("{hint}: hosts inside may send their packets there");
+            let cure = "end its Router Advertisements (on OpenWrt: uci set dhcp.lan.ra=disabled), or unplug it";
+            found.warn(("inside.router", name), text, cure);
         }
     }
 }

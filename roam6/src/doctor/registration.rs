@@ -13,8 +13,7 @@ use std::net::Ipv6Addr;
 const IDS: [&str; 2] = ["agent.reach", "path.41"];
 /// What to do about a tunnel that is silent.
 const CURE_OF_TUNNEL: &str = "let protocol 41 through in both directions, or write transport = \"udp\" for the uplink and udp6 = \
-                              true at the home agent; if it is let through: has another router a copy of this key file? \
-                              (roam6 show bindings at the home agent has its care-of address)";
+                              true at the home agent";
 /// Younger faults may be those of a move that is not over yet.
 const SETTLED: Duration = Duration::from_secs(5);
 // Statuses of RFC 6275 §6.1.8, RFC 3963 §4.2 and RFC 4285 §5.
@@ -28,6 +27,14 @@ pub(super) fn judge(facts: &Facts, router: &MobileRouterConfig, state: &NodeStat
         return found.skip(&IDS);
     }
     let bindings: Vec<&BindingView> = own_bindings(state).collect();
+    if bindings.iter().any(|binding| binding.fault == Some(FaultKind::Stolen)) {
+        let home = router.home_address;
+        let text = format!("another mobile router registers {home} with the same key, and each supersedes the other");
+        let cure = "one key file is on two routers: give one of them an identity of its own (roam6 invite NAME or roam6 \
+                    enroll, at the home agent)";
+        found.fault(("agent.stolen", &home.to_string()), text, cure);
+        return found.skip(&IDS);
+    }
     if !is_bound(state) {
         explain_unbound(facts, router, &bindings, found);
         return found.skip(&["path.41"]);

@@ -280,6 +280,11 @@ type Case = (&'static str, &'static str, fn(&mut Facts));
 type Change = (&'static str, fn(&mut Facts));
 
 const AT_THE_ROUTER: &[Case] = &[
+    ("agent.stolen", "another mobile router registers 2001:db8:100::10", |facts| {
+        view(facts).bindings[0].fault = Some(FaultKind::Stolen);
+        view(facts).links[0].fault = Some(FaultKind::TunnelSilent);
+        view(facts).links[0].error_age = Some(Duration::from_secs(20));
+    }),
     ("config.file", "no such key", |facts| {
         facts.config = Err(vec![("roam6.toml:3:1: no such key".into(), "hint".into())])
     }),
@@ -403,6 +408,10 @@ const AT_THE_AGENT: &[Case] = &[
     ("agent.state", "cannot be written", |facts| facts.host.state_space = Some(Err("Read-only file system".into()))),
     ("clock", "never set", |facts| facts.host.clock = Some(ClockState { unix: 7, synchronised: false })),
     ("firewall.output", "protocol 135", |facts| probes(facts).own_mobility = Some(Answer::NotPermitted)),
+    ("agent.stolen", "two mobile routers register", |facts| {
+        view(facts).bindings[0].fault = Some(FaultKind::Stolen);
+        view(facts).bindings[0].last_error = Some("two mobile routers register it".to_owned());
+    }),
     ("agent.fault", "do not verify", |facts| {
         view(facts).bindings[0].fault = Some(FaultKind::Refused);
         view(facts).bindings[0].care_of = None;
@@ -442,7 +451,10 @@ fn each_fault_is_the_first_that_is_named() {
 
 #[test]
 fn what_does_no_harm_is_no_fault() {
-    let harmless: [Change; 9] = [
+    let harmless: [Change; 10] = [
+        ("another router inside", |facts| {
+            view(facts).links[2].hints = vec!["another router advertises here: fe80::9".to_owned()];
+        }),
         ("a broken uplink beside one that works", |facts| view(facts).links[1].state = LinkState::NoInterface),
         ("a tunnel that fell silent a moment ago", |facts| {
             view(facts).links[0].fault = Some(FaultKind::TunnelSilent);
@@ -474,7 +486,7 @@ fn what_does_no_harm_is_no_fault() {
     view(&mut facts).bindings[0].fault = Some(FaultKind::Refused);
     view(&mut facts).bindings[0].fault_status = Some(146);
     let (id, text) = first(&facts);
-    assert_eq!(id, None, "anybody can send updates with another key while the mobile router is bound:\n{text}");
+    assert_eq!(id, None, "any sender can provoke this while the mobile router is bound:\n{text}");
     assert!(text.contains("do not verify"), "{text}");
     let mut facts = agent();
     let (prefix, interface) = ("2001:db8:f::/64".parse().unwrap(), "eth0".to_owned());
@@ -487,7 +499,7 @@ fn what_does_no_harm_is_no_fault() {
     view(&mut facts).bindings[0].home_address = HomeAddress(ip("2001:db8:100::99"));
     view(&mut facts).bindings[0].fault = Some(FaultKind::NotInTable);
     let (id, text) = first(&facts);
-    assert_eq!(id, None, "anybody can send updates for an address without a row:\n{text}");
+    assert_eq!(id, None, "any sender can provoke this for an address without a row:\n{text}");
     assert!(text.contains("2001:db8:100::99 sends updates, and is not in the prefix table"), "{text}");
 }
 

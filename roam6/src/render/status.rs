@@ -27,9 +27,11 @@ pub(crate) fn works(state: &NodeState) -> bool {
     let mut uplinks = uplinks(state).peekable();
     let is_router = uplinks.peek().is_some();
     let has_path = uplinks.any(|link| in_use(link) && link.fault != Some(FaultKind::TunnelSilent));
-    // Anybody can send updates that a home agent refuses: they count only for a mobile router that is not bound.
+    // Any sender can provoke refusals: they count only for a mobile router that is not bound. A second router has the key.
     let counts = |row: &BindingView| {
-        row.role == BindingRole::MobileRouter || (row.care_of.is_none() && row.fault != Some(FaultKind::NotInTable))
+        row.role == BindingRole::MobileRouter
+            || row.fault == Some(FaultKind::Stolen)
+            || (row.care_of.is_none() && row.fault != Some(FaultKind::NotInTable))
     };
     !faults(state).any(counts) && (!is_router || (is_bound(state) && has_path))
 }
