@@ -186,7 +186,8 @@ fn probe_all(scope: &Scope, config: &Config, state: &NodeState, host: &HostFacts
     if let Some(router) = &config.mobile_router {
         if is_bound(state) {
             probe_tunnel(scope, router, state, socket, &mut probes);
-        } else {
+        }
+        if !probes.inner.as_ref().is_some_and(Answer::is_reply) {
             probe_agents(router, state, host, &mut probes);
         }
     }

@@ -35,7 +35,11 @@ pub(super) fn judge(facts: &Facts, router: &MobileRouterConfig, state: &NodeStat
         found.fault(("agent.stolen", &home.to_string()), text, cure);
         return found.skip(&IDS);
     }
-    if !is_bound(state) {
+    // What is bound may have ended at the home agent meanwhile: its answers tell.
+    let inner = facts.probes.as_ref().and_then(|probes| probes.inner.as_ref());
+    let silent = inner.is_some_and(|answer| !answer.is_reply() && *answer != Answer::NotPermitted);
+    let ended = silent && bindings.iter().any(|binding| binding.fault.is_some());
+    if !is_bound(state) || ended {
         explain_unbound(facts, router, &bindings, found);
         return found.skip(&["path.41"]);
     }

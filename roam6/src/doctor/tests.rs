@@ -280,6 +280,14 @@ type Case = (&'static str, &'static str, fn(&mut Facts));
 type Change = (&'static str, fn(&mut Facts));
 
 const AT_THE_ROUTER: &[Case] = &[
+    ("agent.row", "does not know", |facts| {
+        // The row was removed while the mobile router was bound.
+        view(facts).bindings[0].fault = Some(FaultKind::UnansweredPinged);
+        view(facts).links[0].fault = Some(FaultKind::TunnelSilent);
+        view(facts).links[0].error_age = Some(Duration::from_secs(20));
+        *probes(facts) = Probes { inner: Some(Answer::Silence), ..Probes::default() };
+        probes(facts).mobility = vec![("wwan0".to_owned(), ip(AGENT), reply())];
+    }),
     ("agent.stolen", "another mobile router registers 2001:db8:100::10", |facts| {
         view(facts).bindings[0].fault = Some(FaultKind::Stolen);
         view(facts).links[0].fault = Some(FaultKind::TunnelSilent);
