@@ -14,18 +14,18 @@ use roam6_wire::Prefix;
 const TUNNEL: &str = "nemo0";
 
 pub(super) fn judge(facts: &Facts, router: &MobileRouterConfig, state: &NodeState, found: &mut Findings) {
-    let earlier = found.has(Level::Fault);
     judge_forwarding(facts, found);
     let inside: Vec<&str> = router.ingress.iter().map(|ingress| ingress.interface.as_str()).collect();
     let bypass = facts.config.as_ref().is_ok_and(|config| config.firewall == Firewall::Bypass);
     if !bypass && !inside.is_empty() {
         judge_firewall(facts, &inside, &router.prefixes, found);
     }
+    // The probes beyond the tunnel are sent from the address on an inside interface.
+    judge_ingress(facts, router, state, found);
     match &facts.probes {
-        Some(probes) if !earlier => judge_beyond(probes, router, found),
+        Some(probes) if !found.has(Level::Fault) => judge_beyond(probes, router, found),
         _ => found.skip(&["mtu", "return", "inside.dns"]),
     }
-    judge_ingress(facts, router, state, found);
 }
 
 pub(super) fn judge_forwarding(facts: &Facts, found: &mut Findings) {
