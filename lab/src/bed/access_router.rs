@@ -9,21 +9,31 @@ use std::process::Stdio;
 /// Advertises `prefix` on `interface` of `host` by radvd, as an access network for mobile customers: RFC 6275 §7.5 allows
 /// intervals below a second, and solicitations are answered at once.
 pub(crate) fn advertise(host: &Host, interface: &str, prefix: &str) -> Result<Process> {
-    start_radvd(host, interface, prefix, [3.0, 10.0])
+    start_radvd(host, interface, &autonomous(prefix), [3.0, 10.0])
+}
+
+/// [`advertise`] with what else an advertisement has, in the language of radvd.conf(5).
+pub(crate) fn advertise_as(host: &Host, interface: &str, content: &str) -> Result<Process> {
+    start_radvd(host, interface, content, [3.0, 10.0])
 }
 
 /// [`advertise`] with short intervals: vehicles pass a roadside unit within seconds, have no link-up event there, and
 /// learn of the network only by unsolicited advertisements.
 pub(crate) fn advertise_at_roadside(host: &Host, interface: &str, prefix: &str) -> Result<Process> {
-    start_radvd(host, interface, prefix, [0.5, 1.0])
+    start_radvd(host, interface, &autonomous(prefix), [0.5, 1.0])
+}
+
+/// A prefix to make addresses in.
+fn autonomous(prefix: &str) -> String {
+    format!("prefix {prefix} {{ AdvOnLink on; AdvAutonomous on; }};")
 }
 
 /// `seconds`: MinRtrAdvInterval and MaxRtrAdvInterval.
-fn start_radvd(host: &Host, interface: &str, prefix: &str, seconds: [f64; 2]) -> Result<Process> {
+fn start_radvd(host: &Host, interface: &str, content: &str, seconds: [f64; 2]) -> Result<Process> {
     let [least, most] = seconds;
     let configuration = format!(
         "interface {interface} {{\n  AdvSendAdvert on;\n  MinRtrAdvInterval {least};\n  MaxRtrAdvInterval {most};\n  \
-         MinDelayBetweenRAs 0.03;\n  AdvIntervalOpt on;\n  AdvDefaultLifetime 30;\n  prefix {prefix} {{ AdvOnLink on; AdvAutonomous on; }};\n}};\n"
+         MinDelayBetweenRAs 0.03;\n  AdvIntervalOpt on;\n  AdvDefaultLifetime 30;\n  {content}\n}};\n"
     );
     let file = |kind: &str| host.folder().join(format!("radvd-{interface}.{kind}"));
     fs::write(file("conf"), configuration)?;

@@ -206,6 +206,12 @@ impl Daemon {
         }
     }
 
+    /// Lets the daemon read its configuration again (SIGHUP).
+    pub(crate) fn reload(&self) -> Result<()> {
+        let pid = Pid::from_raw(i32::try_from(self.pid()?)?);
+        Ok(nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP)?)
+    }
+
     /// Terminates the daemon (SIGTERM) and waits until it has ended.
     pub(crate) fn stop(&mut self) -> Result<()> {
         let Some(mut child) = self.daemon.take() else { return Ok(()) };

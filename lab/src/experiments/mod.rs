@@ -1,5 +1,6 @@
 //! The experiments, one file each, found by name.
 
+mod doctor;
 mod geonet_city;
 mod geonet_forwarding;
 mod geonet_rtt;
@@ -67,6 +68,8 @@ macro_rules! experiments {
 }
 
 experiments! {
+    doctor, "doctor",
+        "roam6 doctor: faults made one by one, named first or not, and false alarms on a healthy system";
     geonet_city, "geonet/city",
         "1,000 vehicles on a street grid, simulated: delivery to reachable stations, hops, frames";
     geonet_forwarding, "geonet/forwarding",

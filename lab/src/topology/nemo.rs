@@ -256,14 +256,14 @@ pub(crate) fn is_correspondent(address: Ipv6Addr) -> bool {
 }
 
 /// A host without duplicate address detection, so that its addresses are usable at once.
-pub(super) fn host(name: &str) -> Result<Host> {
+pub(crate) fn host(name: &str) -> Result<Host> {
     let host = Host::new(name)?;
     host.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
     Ok(host)
 }
 
 /// A host that forwards.
-pub(super) fn router(name: &str) -> Result<Host> {
+pub(crate) fn router(name: &str) -> Result<Host> {
     let host = host(name)?;
     host.set_sysctl("ipv6/conf/all/forwarding", "1")?;
     Ok(host)
