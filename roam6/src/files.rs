@@ -24,7 +24,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 }
 
 /// Creates a file with these permissions and syncs it to disk; the file must not exist.
-pub(crate) fn create(path: &Path, text: impl AsRef<[u8]>, mode: u32) -> io::Result<()> {
+pub(crate) fn create(path: &Path, text: &(impl AsRef<[u8]> + ?Sized), mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     let written = file.write_all(text.as_ref()).and_then(|()| file.sync_all());
     // An incomplete file would make the next attempt fail.

@@ -34,7 +34,7 @@ for frame in sys.argv[2:]:
 fn beacon(number: u8, micros: u64) -> Vec<u8> {
     let source = LongPositionVector {
         address: GeoAddress::new(ItsStationType::PASSENGER_CAR, LinkAddress([2, 0, 0, 0, 0, number])),
-        timestamp: Timestamp((micros / 1_000 & u64::from(u32::MAX)) as u32),
+        timestamp: Timestamp(((micros / 1_000) & u64::from(u32::MAX)) as u32),
         place: Coordinates::from_degrees(48.001, 11.0).unwrap(),
         accurate: true,
         speed: 0,
