@@ -29,6 +29,7 @@ pub struct GeoConfig {
 
 /// Secured packets (ETSI TS 103 097).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "geo-security"), derive(Default))]
 pub struct SecurityConfig {
     /// What is done with them.
     pub mode: SecurityMode,
@@ -49,17 +50,14 @@ pub struct SecurityConfig {
     pub verify_rate: u32,
 }
 
+#[cfg(feature = "geo-security")]
 impl Default for SecurityConfig {
     fn default() -> SecurityConfig {
         SecurityConfig {
             mode: SecurityMode::default(),
-            #[cfg(feature = "geo-security")]
             roots: Vec::new(),
-            #[cfg(feature = "geo-security")]
             authorities: Vec::new(),
-            #[cfg(feature = "geo-security")]
             revoked: Vec::new(),
-            #[cfg(feature = "geo-security")]
             verify_rate: 5000,
         }
     }
