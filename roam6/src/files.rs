@@ -2,8 +2,27 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+/// Tells two versions of a file apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileVersion {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Time of the last change, seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl FileVersion {
+    /// The version of the file at `path`, if there is one.
+    pub(crate) fn of(path: &Path) -> Option<FileVersion> {
+        let meta = fs::metadata(path).ok()?;
+        let changed = (meta.ctime(), meta.ctime_nsec());
+        Some(FileVersion { device: meta.dev(), inode: meta.ino(), size: meta.size(), changed })
+    }
+}
 
 /// Permissions of files with keys.
 pub(crate) const SECRET: u32 = 0o600;

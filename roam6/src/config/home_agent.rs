@@ -5,7 +5,7 @@ use crate::config::check;
 use crate::config::duration::HumanDuration;
 use crate::config::prefix_table::{HomeNetwork, MAX_BINDINGS, Mobile, MobileRouterNames, PrefixTableBuilder};
 use crate::config::source::{Diagnostics, Problem, Source};
-use crate::files::folder_of;
+use crate::files::{FileVersion, folder_of};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, Ipv4Pool, PrefixTable, SharedPrefix};
 use roam6_proto::nemo::dsmip::NATKATIMEOUT as DEFAULT_KEEPALIVE;
@@ -109,6 +109,8 @@ pub(crate) struct HomeAgent {
     pub(crate) names: Arc<MobileRouterNames>,
     /// The file of the prefix table, if it has one.
     pub(crate) table_file: Option<PathBuf>,
+    /// The version of that file that was read.
+    table_version: Option<FileVersion>,
     /// Problems of the rejected rows of the prefix table.
     pub(crate) refused: Vec<Problem>,
     /// The rows written in the main file.
@@ -137,6 +139,11 @@ impl HomeAgent {
         self.clone().read_table().and_then(|agent| agent.replace(self))
     }
 
+    /// Whether the prefix table file has changed since it was read.
+    pub(crate) fn is_table_outdated(&self) -> bool {
+        self.table_file.as_ref().is_some_and(|path| FileVersion::of(path) != self.table_version)
+    }
+
     fn read_table(mut self) -> Result<HomeAgent, Vec<Problem>> {
         let Some(path) = self.table_file.clone() else {
             (self.config.prefix_table, self.refused) = (self.inline.table.clone(), self.inline.refused.clone());
@@ -144,6 +151,8 @@ impl HomeAgent {
             return Ok(self);
         };
         let mut rows = PrefixTableBuilder::new(HomeNetwork::of_config(&self.config), &self.inline.table);
+        // Before the file is read: a change from here on is not overlooked.
+        self.table_version = FileVersion::of(&path);
         self.is_explicitly_empty = rows.read(&path)?;
         let names = self.inline.names.iter().map(|(home, name)| (*home, name.clone())).chain(rows.take_names());
         self.names = Arc::new(names.collect());
@@ -340,7 +349,8 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
     let inline = InlineRows { table: Arc::new(table), names, refused };
     config.prefix_table = inline.table.clone();
     let (names, refused) = (inline.names.clone(), Vec::new());
-    let agent = HomeAgent { config, names, table_file, refused, inline, is_explicitly_empty: false };
+    let agent =
+        HomeAgent { config, names, table_file, table_version: None, refused, inline, is_explicitly_empty: false };
     match agent.clone().read_table() {
         Ok(agent) => agent,
         Err(problems) => {

@@ -206,6 +206,7 @@ impl Daemon {
         }
         self.log(Level::Info, &format!("{} is ready: {}", self.config.name, roles::describe(&self.config)));
         self.notify.ready();
+        self.reload_outdated_table();
         self.resident_text = Some(ProgramText::start(self.host.now()));
         Ok(())
     }

@@ -153,6 +153,13 @@ impl Daemon {
         }
     }
 
+    /// Reloads the prefix table if its file has changed between its reading and the start of the watch.
+    pub(super) fn reload_outdated_table(&mut self) {
+        if self.config.home_agent.as_ref().is_some_and(HomeAgent::is_table_outdated) {
+            self.start_reload(ReloadScope::Table);
+        }
+    }
+
     fn apply_config(&mut self, new: Config) {
         let fixed = restart_only_changes(&self.config, &new);
         if !fixed.is_empty() {
@@ -215,6 +222,7 @@ impl Daemon {
             self.apply_order(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table)));
         }
         self.watch_table();
+        self.reload_outdated_table();
     }
 
     fn apply_announcement(&mut self, new: &Geo) {

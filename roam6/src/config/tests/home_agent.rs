@@ -147,8 +147,11 @@ fn names_of_mobile_routers_survive_a_file_with_a_rejected_row() {
         agent.names.iter().map(|(home, name)| format!("{home} {name}")).collect::<Vec<_>>()
     };
     assert_eq!(names(&agent), ["2001:db8:1::100 bus", "2001:db8:1::200 van"]);
+    assert!(!agent.is_table_outdated());
     table(row(300, "name = \"car\"\n") + &row(400, "name = \"no/name\"\n"));
+    assert!(agent.is_table_outdated(), "changed after it was read");
     let (agent, kept) = agent.reread_table().unwrap();
+    assert!(!agent.is_table_outdated());
     assert_eq!((kept, agent.refused.len()), (1, 1));
     assert_eq!(names(&agent), ["2001:db8:1::100 bus", "2001:db8:1::200 van", "2001:db8:1::300 car"]);
 }
