@@ -72,7 +72,7 @@ pub(crate) fn on_link_home<'a>(
         let home = config.home_prefixes.iter().find(|home| home.contains(held.address))?;
         let interface = interfaces.iter().find(|one| one.index == held.interface)?;
         let real = !matches!(interface.kind, InterfaceKind::Loopback | InterfaceKind::Tunnel);
-        real.then(|| (*home, interface.name.as_str()))
+        real.then_some((*home, interface.name.as_str()))
     })
 }
 

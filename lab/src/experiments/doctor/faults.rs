@@ -221,7 +221,7 @@ pub(super) const ALL: &[FaultCase] = &[
         scene.write_table(&(row(0) + &overlapping))
     }),
     case("prefix not that of the row", (Named("agent.prefixes"), Any), Ceased, other_prefix, NOTHING),
-    case("two routers with one key", (Named("agent.stolen"), Named("agent.stolen")), After(30), HEALTHY, |scene| {
+    case("two routers with one key", (Named("agent.stolen"), Named("agent.stolen")), After(60), HEALTHY, |scene| {
         scene.add_van(0)
     }),
     case("home agent full", (Named("agent.refuses"), Named("agent.fault")), Ceased, one_binding, |scene| {

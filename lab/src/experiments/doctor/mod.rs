@@ -18,13 +18,14 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// How long after that an operator asks.
 const REACTION: Duration = Duration::from_secs(5);
 /// Examinations of a healthy system, in full and in quick runs.
-const HEALTHY_RUNS: [usize; 2] = [100, 12];
+const HEALTHY_RUNS: (usize, usize) = (100, 12);
 /// How long after an event a healthy system is examined, seconds.
 const DELAYS: [u64; 6] = [1, 2, 4, 8, 15, 30];
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let cases: Vec<&FaultCase> = faults::ALL.iter().filter(|case| case.quick || !run.quick).collect();
-    let healthy = HEALTHY_RUNS[usize::from(run.quick)];
+    let (full, quick) = HEALTHY_RUNS;
+    let healthy = if run.quick { quick } else { full };
     run.set_steps(cases.len() + healthy);
     let (next, done) = (AtomicUsize::new(0), Shared::<Vec<Value>>::default());
     let steps: &Run = run;
@@ -117,7 +118,7 @@ const QUIET: (&str, Event) = ("nothing", |_, _| Ok(()));
 const EVENTS: [(&str, Event); 5] = [
     ("a handover", |scene, number| {
         let [first, second] = scene.access;
-        let link = if number / EVENTS.len() % 2 == 0 { second } else { first };
+        let link = if (number / EVENTS.len()).is_multiple_of(2) { second } else { first };
         scene.emulator.plug(scene.uplink, link).map(drop)
     }),
     ("an attachment", |scene, _| scene.van.ip(&["link set up0 down", "link set up0 up"])),
