@@ -16,6 +16,7 @@
 pub mod acknowledgement;
 pub mod capability;
 pub mod flow;
+pub mod key_exchange;
 pub mod option;
 pub mod status;
 pub mod update;
@@ -23,6 +24,7 @@ pub mod update;
 pub use acknowledgement::{AckFlags, BindingAcknowledgement};
 pub use capability::{Capabilities, PathEncapsulation};
 pub use flow::{FieldRange, FlowIdentification, Selector, TrafficSelector};
+pub use key_exchange::KeyExchange;
 pub use option::{BindingIdentifier, CareOfField, MobilityOption};
 pub use status::{ErrorStatus, Ipv4Status, Status};
 pub use update::{BindingUpdate, UpdateFlags};

@@ -6,6 +6,7 @@
 use super::MAX_LENGTH;
 use super::capability::Capabilities;
 use super::flow::FlowIdentification;
+use super::key_exchange::KeyExchange;
 use super::status::{Ipv4Status, Status};
 use crate::address::{Bid, Fid, Prefix};
 use crate::malformed::{Malformed, Why};
@@ -155,6 +156,8 @@ pub enum MobilityOption {
     },
     /// Capabilities of the sender: an experimental option (RFC 5096) of roam6.
     Capabilities(Capabilities),
+    /// A new shared key, requested or offered: an experimental option (RFC 5096) of roam6.
+    KeyExchange(KeyExchange),
     /// Any other option, to be ignored.
     Unknown {
         /// Option Type.
@@ -357,12 +360,15 @@ fn must_be_last(kind: u8) -> bool {
     matches!(kind, kind::AUTHENTICATION | kind::BINDING_AUTHORISATION)
 }
 
-/// The path MTU; options of other experiments are unknown.
+/// The experiments of roam6; options of others are unknown.
 fn read_experimental(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
     let whole = body.rest();
     let mut fields = Reader::new("experimental mobility option", whole);
     if whole.len() == 8 && fields.u32()? == PATH_MTU_EXPERIMENT {
         return Ok(MobilityOption::PathMtu { bid: Bid(fields.u16()?), mtu: fields.u16()? });
+    }
+    if let Some(exchange) = KeyExchange::read(whole)? {
+        return Ok(MobilityOption::KeyExchange(exchange));
     }
     let other = || MobilityOption::Unknown { kind: kind::EXPERIMENTAL, body: whole.to_vec() };
     Ok(Capabilities::read(whole)?.map_or_else(other, MobilityOption::Capabilities))
@@ -424,7 +430,9 @@ impl MobilityOption {
             MobilityOption::MobileNodeIdentifier { .. } => kind::MOBILE_NODE_IDENTIFIER,
             MobilityOption::Authentication { .. } => kind::AUTHENTICATION,
             MobilityOption::ReplayProtection(_) => kind::REPLAY_PROTECTION,
-            MobilityOption::PathMtu { .. } | MobilityOption::Capabilities(_) => kind::EXPERIMENTAL,
+            MobilityOption::PathMtu { .. } | MobilityOption::Capabilities(_) | MobilityOption::KeyExchange(_) => {
+                kind::EXPERIMENTAL
+            }
             MobilityOption::Ipv4HomeAddress { .. } => kind::IPV4_HOME_ADDRESS,
             MobilityOption::Ipv4AddressAcknowledgement { .. } => kind::IPV4_ADDRESS_ACKNOWLEDGEMENT,
             MobilityOption::NatDetection { .. } => kind::NAT_DETECTION,
@@ -450,6 +458,7 @@ impl MobilityOption {
             MobilityOption::ReplayProtection(timestamp) => body.u64(*timestamp),
             MobilityOption::PathMtu { bid, mtu } => body.u32(PATH_MTU_EXPERIMENT).u16(bid.0).u16(*mtu),
             MobilityOption::Capabilities(capabilities) => capabilities.write(body),
+            MobilityOption::KeyExchange(exchange) => exchange.write(body),
             MobilityOption::Ipv4HomeAddress { prefix_length, prefix_wanted, address } => {
                 let wanted = if *prefix_wanted { IPV4_PREFIX_WANTED } else { 0 };
                 body.u16(u16::from(*prefix_length) << 10 | wanted).address4(*address)

@@ -14,6 +14,8 @@ mod ip4;
 #[cfg(test)]
 mod its;
 #[cfg(test)]
+mod key_exchange;
+#[cfg(test)]
 mod mutation;
 #[cfg(test)]
 mod round_trip;
