@@ -4,4 +4,5 @@ pub mod authenticator;
 pub mod cga;
 pub mod esp;
 pub mod hba;
+pub mod key_agreement;
 pub mod signature;
