@@ -120,6 +120,7 @@ fn agent() -> HomeAgentConfig {
         prefix_table: PrefixTable {
             rows: vec![PrefixTableRow {
                 next_key: None,
+                invitation: None,
                 home_address: topology::home_address(0),
                 prefixes: [topology::mobile_prefix(0)].into(),
                 authentication: shared_key(KEY),

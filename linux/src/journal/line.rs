@@ -76,6 +76,8 @@ pub(super) fn key_of(record: &JournalRecord) -> JournalKey {
         JournalRecord::CareOfPrefix(lent) => JournalKey::CareOfPrefix(lent.prefix),
         JournalRecord::Usage(usage) => JournalKey::Usage(usage.bid),
         JournalRecord::Network(network) => JournalKey::Network(network.network),
+        JournalRecord::RowKeys(keys) => JournalKey::RowKeys(keys.home_address),
+        JournalRecord::OwnKeys(keys) => JournalKey::OwnKeys(keys.home_address),
     }
 }
 

@@ -32,6 +32,11 @@ impl Cause {
         Cause { status: Some(status.0), ..Cause::new(FaultKind::Refused, text) }
     }
 
+    /// The same, of another kind.
+    pub(super) fn of_kind(self, kind: FaultKind) -> Cause {
+        Cause { kind, ..self }
+    }
+
     /// Its text.
     pub(super) fn text(&self) -> &str {
         &self.text

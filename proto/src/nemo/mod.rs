@@ -5,13 +5,24 @@ pub mod dsmip;
 mod fault;
 pub mod home_agent;
 mod ipsec;
+#[cfg(test)]
+mod key_exchange_tests;
 pub mod mobile_router;
 mod quoted;
 
+use crate::contract::config::nemo::{InvitationId, SharedKey};
+use crate::contract::item::KeySource;
 use core::time::Duration;
+use sha2::{Digest, Sha256};
 
 /// Option code of a link-layer address that is the mobile node's own (RFC 5648 §5.6.3).
 const LLA_CODE_MOBILE_NODE: u8 = 2;
 
 /// How long the routes of a lost path are kept for packets still in transit (RFC 6275 §11.5.5, smooth handover).
 pub const OLD_PATH_LIFETIME: Duration = Duration::from_secs(5);
+
+/// What the record of an exchanged key belongs to, if it is the key of a file.
+fn key_source(key: &SharedKey) -> KeySource {
+    let digest = Sha256::new().chain_update(key.spi.to_be_bytes()).chain_update(&key.secret).finalize();
+    KeySource(InvitationId(digest.first_chunk().copied().unwrap_or_default()))
+}

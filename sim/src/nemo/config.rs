@@ -29,6 +29,7 @@ pub fn row(index: u16, entropy: &mut Entropy) -> PrefixTableRow {
         prefixes: [topology::mobile_prefix(index)].into(),
         authentication: Authentication::SharedKey(SharedKey { spi: 256 + u32::from(index), secret }),
         next_key: None,
+        invitation: None,
     }
 }
 

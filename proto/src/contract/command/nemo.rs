@@ -28,4 +28,7 @@ pub enum MobileRouterCommand {
     /// Replaces the flow rules of the mobile router.
     #[serde(rename = "flows")]
     ReloadFlows(Vec<FlowRule>),
+    /// Exchanges the key of the mobile router and its home agent for a new one.
+    #[serde(rename = "rekey")]
+    ExchangeKey,
 }

@@ -3,6 +3,7 @@
 pub mod facilities;
 pub mod flow;
 pub mod geo;
+mod key;
 pub mod mnpp;
 pub mod mptcp;
 pub mod nemo;

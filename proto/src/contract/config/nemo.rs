@@ -1,30 +1,14 @@
 //! Settings of the NEMO roles, home agent and mobile router: plain values, validated by the caller.
 
+pub use super::key::{InvitationId, RowInvitation, SharedKey};
+
 use crate::contract::config::flow::FlowRule;
 use crate::crypto::esp::SecurityAssociation;
 use core::time::Duration;
 use roam6_wire::{Bid, DomainName, HomeAddress, Prefix};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-
-/// A mobility security association with a shared key (RFC 4285 §5).
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SharedKey {
-    /// Mobility SPI, 256 or more.
-    pub spi: u32,
-    /// The key of HMAC-SHA1.
-    #[serde(with = "crate::base::hex")]
-    pub secret: Vec<u8>,
-}
-
-impl fmt::Debug for SharedKey {
-    /// Never shows the secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharedKey {{ spi: {} }}", self.spi)
-    }
-}
 
 /// How updates and acknowledgements of one mobile router are authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +86,9 @@ pub struct HomeAgentConfig {
     /// Updates of one mobile router that are accepted per second; `None`: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_update_rate: Option<u32>,
+    /// Whether mobile routers may exchange their keys: not where the journal is lost with the power.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub key_exchange: bool,
 }
 
 impl Default for HomeAgentConfig {
@@ -127,6 +114,7 @@ impl Default for HomeAgentConfig {
             shared_prefix: None,
             udp6: false,
             max_update_rate: None,
+            key_exchange: true,
         }
     }
 }
@@ -183,16 +171,18 @@ pub struct PrefixTableRow {
     /// A second key that is accepted during a key rollover.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_key: Option<SharedKey>,
+    /// The invitation by which the mobile router gets its key; boxed, because most rows have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invitation: Option<Box<RowInvitation>>,
 }
 
 impl PrefixTableRow {
-    /// The accepted shared keys of this mobile router, if it has shared keys.
-    pub fn shared_keys(&self) -> impl Iterator<Item = &SharedKey> {
-        let key = match &self.authentication {
+    /// The shared key of the row, if it has one.
+    pub fn shared_key(&self) -> Option<&SharedKey> {
+        match &self.authentication {
             Authentication::SharedKey(key) => Some(key),
             Authentication::None | Authentication::Ipsec(_) => None,
-        };
-        key.into_iter().chain(self.next_key.as_ref().filter(|_| key.is_some()))
+        }
     }
 }
 
@@ -224,6 +214,12 @@ pub struct MobileRouterConfig {
     pub prefix_mode: PrefixMode,
     /// How messages are authenticated.
     pub authentication: Authentication,
+    /// The invitation that the key came by: it is exchanged for another one by the first update.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invitation: Option<InvitationId>,
+    /// Whether the key may be exchanged: not where the journal is lost with the power.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub key_exchange: bool,
     /// Requested lifetime.
     pub lifetime: Duration,
     /// Egress interfaces, in order of preference.
@@ -264,6 +260,8 @@ impl Default for MobileRouterConfig {
             dynamic_ipv4: None,
             prefix_mode: PrefixMode::Explicit,
             authentication: Authentication::None,
+            invitation: None,
+            key_exchange: true,
             lifetime: Duration::from_secs(600),
             uplinks: Vec::new(),
             load_sharing: LoadSharing::Single,

@@ -17,8 +17,8 @@ pub use address::{
 pub use io::{EthertypeSubscription, UdpPortHold};
 pub use mptcp::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 pub use record::{
-    BindingRecord, CareOfPrefixRecord, HbaSetRecord, JournalKey, JournalRecord, NetworkRecord, SequenceRecord,
-    UsageRecord,
+    BindingRecord, CareOfPrefixRecord, HbaSetRecord, JournalKey, JournalRecord, KeyOffer, KeySource, NetworkRecord,
+    OwnKeysRecord, RowKeysRecord, SequenceRecord, UsageRecord, UsedInvitation,
 };
 pub use route::{NextHop, PolicyRule, Route, RouteTable};
 pub use shim::{ContextTrigger, MAX_LOCATORS, ShimContext, ShimUplink};
@@ -215,6 +215,12 @@ impl Item {
             Item::JournalRecord(JournalRecord::Usage(usage)) => Key::JournalRecord(JournalKey::Usage(usage.bid)),
             Item::JournalRecord(JournalRecord::Network(network)) => {
                 Key::JournalRecord(JournalKey::Network(network.network))
+            }
+            Item::JournalRecord(JournalRecord::RowKeys(keys)) => {
+                Key::JournalRecord(JournalKey::RowKeys(keys.home_address))
+            }
+            Item::JournalRecord(JournalRecord::OwnKeys(keys)) => {
+                Key::JournalRecord(JournalKey::OwnKeys(keys.home_address))
             }
         }
     }

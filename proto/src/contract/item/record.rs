@@ -2,7 +2,9 @@
 
 use crate::base::ids::LinkId;
 use crate::contract::config::flow::FlowRule;
+use crate::contract::config::nemo::{InvitationId, SharedKey};
 use crate::crypto::cga::Parameters;
+use crate::crypto::key_agreement::{EphemeralSecret, Point};
 use derive_more::Display;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,10 @@ pub enum JournalRecord {
     Usage(UsageRecord),
     /// A visited network that passes UDP only.
     Network(NetworkRecord),
+    /// Home agent: what the key of a row was exchanged for.
+    RowKeys(RowKeysRecord),
+    /// Mobile router: what the key of the configuration was exchanged for.
+    OwnKeys(OwnKeysRecord),
 }
 
 /// The key of a record.
@@ -53,6 +59,77 @@ pub enum JournalKey {
     /// See [`NetworkRecord`].
     #[display("the transport in network {_0:016x}")]
     Network(u64),
+    /// See [`RowKeysRecord`].
+    #[display("the exchanged key of {_0}")]
+    RowKeys(HomeAddress),
+    /// See [`OwnKeysRecord`].
+    #[display("our exchanged key of {_0}")]
+    OwnKeys(HomeAddress),
+}
+
+/// What a record of exchanged keys belongs to: another key in the file ends it. The identifier of an invitation, or the first
+/// octets of a digest of SPI and key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeySource(pub InvitationId);
+
+/// What the key of a row of the prefix table was exchanged for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowKeysRecord {
+    /// The mobile router.
+    pub home_address: HomeAddress,
+    /// The row that it belongs to.
+    pub source: KeySource,
+    /// The key in force, which the mobile router has used; `None`: still that of the row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<SharedKey>,
+    /// A key that was offered, and that the mobile router has not used so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<KeyOffer>,
+    /// The last invitation that was used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<UsedInvitation>,
+}
+
+/// A key that a home agent has offered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyOffer {
+    /// The mobile router's public key: only a request with this one gets the same answer.
+    pub router: Point,
+    /// The home agent's public key.
+    pub agent: Point,
+    /// The key.
+    pub key: SharedKey,
+    /// The invitation whose key authenticated the request; `None`: the key in force did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invitation: Option<InvitationId>,
+    /// When it was made, seconds since 1970-01-01T00:00Z; 0 if the time was unknown.
+    pub made_unix: u64,
+}
+
+/// An invitation that is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedInvitation {
+    /// Its identifier.
+    pub id: InvitationId,
+    /// When, seconds since 1970-01-01T00:00Z.
+    pub used_unix: u64,
+    /// From which address.
+    pub by: Ipv6Addr,
+}
+
+/// What the key of a mobile router's configuration was exchanged for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnKeysRecord {
+    /// The mobile router.
+    pub home_address: HomeAddress,
+    /// The key of the configuration that it belongs to.
+    pub source: KeySource,
+    /// The key in force; `None`: that of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<SharedKey>,
+    /// The private key of an exchange that is not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<EphemeralSecret>,
 }
 
 /// A visited network that passes UDP only: there a later visit begins with it.

@@ -113,6 +113,15 @@ reports! {
         /// The fault has ended.
         #[display("{}: works again after {}s", fault_place(home_address, peer, *bid), after.as_secs())]
         FaultCleared { home_address: HomeAddress, peer: Ipv6Addr, bid: Option<Bid>, after: Duration },
+        /// Mobile router and home agent have a new key, and the former one is worthless.
+        #[display("{home_address}: key exchanged, the new SPI is {spi}")]
+        KeyExchanged { home_address: HomeAddress, spi: u32 },
+        /// Mobile router: the key stays as it is.
+        #[display("{home_address}: key not exchanged: {why}")]
+        KeyExchangeFailed { home_address: HomeAddress, why: String },
+        /// Home agent: the key of an invitation, or one that was exchanged, was used again, and is not accepted.
+        #[display("{home_address} by {}: {why}", CareOfText(peer))]
+        FormerKeyRefused { home_address: HomeAddress, peer: Ipv6Addr, why: String },
         /// A Binding Error was sent (1) or received.
         #[display(
             "binding error {} {}: {}",

@@ -51,6 +51,9 @@ pub enum DropReason {
     NoAssociation,
     /// The authenticator does not verify.
     BadAuthenticator,
+    /// It verifies with a key that is not accepted any more: that of an invitation that is used or has expired, or one that was
+    /// exchanged.
+    FormerKey,
     /// The authentication or replay protection option is missing.
     NotAuthenticated,
     /// Timestamp seen before or too far away.

@@ -16,7 +16,7 @@ pub use geo::{GroupView, PositionView, StationView, Trust};
 pub use link::{LinkView, QualityView, UsageView};
 pub use mnpp::NetworkView;
 pub use mptcp::EndpointView;
-pub use nemo::{BindingView, PrefixView, TrafficView, TunnelView};
+pub use nemo::{BindingView, InvitationView, PrefixView, TrafficView, TunnelView};
 pub use shim::{AddressView, ContextView};
 pub use state::{
     BindingRole, BindingState, ContextState, EndpointState, FaultKind, GeneratedAddressState, GeneratedBy, LinkRole,
@@ -34,6 +34,9 @@ use serde::{Deserialize, Serialize};
 pub struct View {
     /// Bindings of the home agent, and of the mobile router.
     pub bindings: Vec<BindingView>,
+    /// Invitations of the home agent that are used up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub invitations: Vec<InvitationView>,
     /// Interfaces in use.
     pub links: Vec<LinkView>,
     /// Tunnels and their paths.

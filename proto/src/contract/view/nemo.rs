@@ -68,6 +68,21 @@ impl BindingView {
     }
 }
 
+/// An invitation that is used up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvitationView {
+    /// Its identifier.
+    pub id: String,
+    /// The mobile router.
+    pub home_address: HomeAddress,
+    /// When its key was first used, seconds since 1970-01-01T00:00Z.
+    pub used_unix: u64,
+    /// From which address.
+    pub used_by: Ipv6Addr,
+    /// Whether its key was exchanged; else that is under way.
+    pub exchanged: bool,
+}
+
 /// One path of a tunnel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunnelView {

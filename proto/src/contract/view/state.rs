@@ -87,6 +87,8 @@ named! {
         NotInTable = "not_in_table",
         /// Updates are refused with a status.
         Refused = "refused",
+        /// The key is that of an invitation that is used or has expired, or was exchanged for another one.
+        FormerKey = "former_key",
         /// Updates are answered, packets through the tunnel are not.
         TunnelSilent = "tunnel_silent",
         /// Another mobile router registers the same home address with the same key.

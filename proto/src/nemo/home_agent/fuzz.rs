@@ -421,6 +421,7 @@ fn pair() -> SecurityAssociationPair {
 fn config(kind: u8) -> HomeAgentConfig {
     let row = |who: u16| PrefixTableRow {
         next_key: None,
+        invitation: None,
         home_address: HomeAddress(home_address(who)),
         prefixes: [who, who.max(3)].iter().filter_map(|who| network(*who)).collect(),
         authentication: match who {

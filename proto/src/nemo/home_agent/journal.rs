@@ -27,7 +27,9 @@ impl HomeAgent {
                 JournalRecord::HbaSet(_)
                 | JournalRecord::CareOfPrefix(_)
                 | JournalRecord::Usage(_)
-                | JournalRecord::Network(_) => continue,
+                | JournalRecord::Network(_)
+                | JournalRecord::RowKeys(_)
+                | JournalRecord::OwnKeys(_) => continue,
             };
             let care_of = self.unexpired_care_of(now, unix_now, &record);
             if care_of.is_empty() || !self.may_restore(&record, &care_of) {
@@ -120,6 +122,7 @@ impl HomeAgent {
         for home in lost {
             self.delete_binding(now, home, "no longer in the prefix table", out);
         }
+        self.forget_keys(&former, out);
         self.forget_used_sequences(out);
     }
 

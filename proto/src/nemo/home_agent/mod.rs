@@ -18,6 +18,7 @@ mod home_link;
 mod home_routes;
 mod ipv4_home_address;
 mod journal;
+mod keys;
 mod link_local;
 mod mcoa;
 mod nesting;
@@ -45,6 +46,7 @@ use self::cache::Binding;
 use self::deregistration::Deregistration;
 use self::discovery::Discovery;
 use self::home_link::HomeLink;
+use self::keys::ExchangedKeys;
 use self::path_mtu::PathMtuCache;
 use self::registered_prefixes::RegisteredPrefixes;
 use self::reply_limiter::ReplyLimiter;
@@ -90,6 +92,7 @@ pub struct HomeAgent {
     /// Last ESP sequence number sent, shared by all security associations: it increases in each (RFC 4303 §2.2).
     esp_sequence: u32,
     used_sequences: UsedSequences,
+    exchanged_keys: ExchangedKeys,
     unrestored: Vec<JournalRecord>,
     /// De-registrations that are not in the journal yet.
     deregistrations: BTreeMap<HomeAddress, Deregistration>,
@@ -127,6 +130,7 @@ impl HomeAgent {
             desired_state: DesiredState::default(),
             last_transaction: 0,
             used_sequences: UsedSequences::default(),
+            exchanged_keys: ExchangedKeys::default(),
             unrestored: Vec::new(),
             deregistrations: BTreeMap::new(),
             has_unreachable_routes: false,
@@ -165,6 +169,7 @@ impl HomeAgent {
     fn execute(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
             Command::Lifecycle(LifecycleCommand::RestoreJournal(records)) => {
+                self.restore_keys(records, out);
                 self.unrestored.extend(records.iter().cloned());
                 self.restore_journal(now, out);
             }

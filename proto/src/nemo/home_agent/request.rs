@@ -4,14 +4,15 @@
 use super::types::{BidOption, BidStatus, Ipv4HomeRequest, ObservedSource, Reply};
 use crate::contract::config::nemo::Authentication;
 use crate::crypto::authenticator::Timestamp;
+use crate::crypto::key_agreement::Point;
 use crate::nemo::LLA_CODE_MOBILE_NODE;
 use crate::{Packet, Via};
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};
 use roam6_wire::mobility::{
-    BindingUpdate, Capabilities, CareOfField, FlowIdentification, MobilityOption, PathEncapsulation, Status,
-    authenticated_part,
+    BindingUpdate, Capabilities, CareOfField, FlowIdentification, KeyExchange, MobilityOption, PathEncapsulation,
+    Status, authenticated_part,
 };
 use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Ipv6Endpoint, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
@@ -77,6 +78,8 @@ pub(super) struct UpdateRequest {
     pub flow_summary: Vec<Fid>,
     /// Replay protection.
     pub timestamp: Option<Timestamp>,
+    /// The public key of a mobile router that asks for a new key.
+    pub key_request: Option<Point>,
     /// MN-HA authentication.
     pub mn_ha_option: Option<MnHaOption>,
 }
@@ -133,6 +136,7 @@ impl UpdateRequest {
             flows: Vec::new(),
             flow_summary: Vec::new(),
             timestamp: None,
+            key_request: None,
             mn_ha_option: None,
         };
         for option in &update.options {
@@ -170,6 +174,7 @@ impl UpdateRequest {
                 udp: false,
             }),
             MobilityOption::Capabilities(capabilities) => self.capabilities = Some(capabilities.clone()),
+            MobilityOption::KeyExchange(KeyExchange::Request { point }) => self.key_request = Some(Point(*point)),
             MobilityOption::FlowIdentification(flow) => self.flows.push(flow.clone()),
             MobilityOption::FlowSummary(fids) => self.flow_summary.extend(fids),
             MobilityOption::ReplayProtection(timestamp) => self.timestamp = Some(Timestamp(*timestamp)),
@@ -240,6 +245,8 @@ impl UpdateRequest {
             dsmip: None,
             udp6: self.udp6_source,
             has_capabilities: self.capabilities.is_some(),
+            key_role: None,
+            key_answer: None,
         }
     }
 }

@@ -88,6 +88,11 @@ impl HomeAgent {
             items = wanted(&pending.registration);
             items.retain(|item| !is_kept(item));
         }
+        // A new key is in the journal before the mobile router knows of it.
+        items.extend(match pending.reply.key_answer {
+            Some(_) => self.keys_item(home),
+            None => self.unwritten_keys(home),
+        });
         items.push(self.journal_item(home, binding, &pending.registration));
         let waiting = Waiting::Transaction(home, pending.transaction);
         if let Some(pending) = self.bindings.get_mut(&home).and_then(|binding| binding.pending.as_mut()) {
@@ -194,6 +199,7 @@ impl HomeAgent {
         if first {
             self.send_neighbour_advertisements(now, home, home_link::MAX_NEIGHBOR_ADVERTISEMENT, out);
         }
+        self.note_keys_written(home);
         self.acknowledge(&answer, out);
         out.report(report);
         self.schedule(home);

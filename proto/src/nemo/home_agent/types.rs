@@ -1,11 +1,12 @@
 //! Values that several parts of the home agent share: care-of addresses, options of updates, acknowledgements, timers.
 
+use super::keys::KeyRole;
 use crate::contract::config::nemo::{Authentication, DsmipService};
 use crate::crypto::authenticator::Timestamp;
 use crate::{Time, Via};
 use core::time::Duration;
 use derive_more::Display;
-use roam6_wire::mobility::{CareOfField, FlowIdentification, MobilityOption, Status};
+use roam6_wire::mobility::{CareOfField, FlowIdentification, KeyExchange, MobilityOption, Status};
 use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Ipv6Endpoint, Sequence};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -151,6 +152,10 @@ pub(super) struct Reply {
     pub udp6: Option<Ipv6Endpoint>,
     /// The update has the capabilities option.
     pub has_capabilities: bool,
+    /// What the key of the update is.
+    pub key_role: Option<KeyRole>,
+    /// The answer to its request for a new key.
+    pub key_answer: Option<KeyExchange>,
 }
 
 /// A timer of the home agent.

@@ -9,7 +9,7 @@ use super::request::UpdateRequest;
 use super::rivals::shown;
 use super::types::{CareOf, Reply};
 use super::{HomeAgent, flows};
-use crate::contract::config::nemo::{Authentication, PrefixTableRow, SharedKey};
+use crate::contract::config::nemo::{Authentication, PrefixTableRow};
 use crate::contract::report::NemoReport;
 use crate::contract::view::FaultKind;
 use crate::crypto::authenticator::{Timestamp, verify};
@@ -33,6 +33,8 @@ pub(super) enum Rejection {
     Reply(Status),
     /// Answered with this status within the rate limit; counted as a packet dropped for this reason.
     RateLimitedReply(Status, DropReason),
+    /// Answered like one that is not authentic: its key is not accepted any more, and why.
+    FormerKey(String),
 }
 
 /// What a valid update requests.
@@ -57,6 +59,8 @@ impl HomeAgent {
             Ok(verdict) => {
                 self.remember_sequence(&request);
                 self.clear_fault(now, &request, out);
+                let registers = matches!(verdict, Decision::Register(_));
+                self.advance_keys(now, &request, &mut answer, registers, out);
                 match verdict {
                     Decision::Register(registration) => {
                         self.receive_path_mtus(now, &request.path_mtus, &registration, out);
@@ -90,6 +94,11 @@ impl HomeAgent {
             Err(Rejection::RateLimitedReply(status, reason)) => {
                 self.note_rejected(now, &request, status, out);
                 self.reject_rate_limited(now, &request, answer, (status, reason), out);
+            }
+            Err(Rejection::FormerKey(why)) => {
+                self.note_fault(now, &request, Cause::new(FaultKind::FormerKey, why), out);
+                let refusal = (Status::AUTHENTICATION_FAILED, DropReason::FormerKey);
+                self.reject_rate_limited(now, &request, answer, refusal, out);
             }
         }
     }
@@ -143,12 +152,13 @@ impl HomeAgent {
         let Some(row) = row else {
             return Err(Rejection::Drop(DropReason::NoAssociation, "the home address is not in the prefix table"));
         };
-        answer.authentication = reply_authentication(request, row);
+        (answer.authentication, answer.key_role) = self.reply_authentication(request, row);
         if request.is_from_home_address() && !request.on_home_link {
             return Err(Rejection::Drop(DropReason::NotOnLink, "from the home address, but not on the home link"));
         }
         check_protection(request, row)?;
         verify_authenticator(request, &answer.authentication)?;
+        self.check_key(now, request, row, answer.key_role)?;
         if self.last_sequence(request.home).is_some_and(|last| !request.sequence.is_newer_than(last)) {
             return Err(Rejection::RateLimitedReply(Status::SEQUENCE_OUT_OF_WINDOW, DropReason::StaleSequence));
         }
@@ -508,16 +518,6 @@ fn verify_authenticator(request: &UpdateRequest, authentication: &Authentication
         return Err(Rejection::RateLimitedReply(Status::AUTHENTICATION_FAILED, DropReason::BadAuthenticator));
     }
     Ok(())
-}
-
-/// The authentication of the answer: for a row with two keys the one that verifies the update, else one with its SPI.
-fn reply_authentication(request: &UpdateRequest, row: &PrefixTableRow) -> Authentication {
-    let Some(mn_ha) = &request.mn_ha_option else { return row.authentication.clone() };
-    let named = || row.shared_keys().filter(|key| key.spi == mn_ha.spi);
-    let proves =
-        |key: &&SharedKey| verify(&key.secret, request.care_of, request.home, &mn_ha.covered, &mn_ha.authenticator);
-    let key = named().find(proves).or_else(|| named().next());
-    key.map_or_else(|| row.authentication.clone(), |key| Authentication::SharedKey(key.clone()))
 }
 
 /// With IPsec only content covered by ESP counts: no unprotected message, and the source address as care-of address

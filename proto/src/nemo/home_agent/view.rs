@@ -22,6 +22,7 @@ impl HomeAgent {
     pub(super) fn show_summary(&self, now: Time, view: &mut View) {
         view.links.extend(self.config.home_link.iter().map(|name| self.show_link(name)));
         view.bindings.extend(self.show_rejected(now));
+        view.invitations.extend(self.show_invitations());
         view.timers.extend(
             self.timers
                 .iter()

@@ -150,6 +150,9 @@ impl MobileRouter {
         if message.status == Status::SEQUENCE_OUT_OF_WINDOW {
             self.note_sequence(now, home_agent, sequence, out);
         }
+        if message.status.is_accepted() {
+            self.receive_key_answer(message, out);
+        }
         let consequence = self.action_for(now, message, &wanted);
         if matches!(consequence, AckAction::Rejected | AckAction::Reregister)
             && self.is_rejection_in_doubt(now, message, &wanted, out)
@@ -248,22 +251,24 @@ impl MobileRouter {
         if !came_by_path_of(datagram, wanted) {
             return Err(DropReason::NotForUs);
         }
-        let key = match &self.config.authentication {
+        match &self.config.authentication {
             Authentication::None => return Ok(()),
             Authentication::Ipsec(_) if protected => return Ok(()),
             Authentication::Ipsec(_) => return Err(DropReason::NotAuthenticated),
-            Authentication::SharedKey(key) => key,
-        };
+            Authentication::SharedKey(_) => {}
+        }
         let last = message.options.iter().rev().find_map(|option| match option {
             MobilityOption::Authentication { subtype: AUTHENTICATION_MN_HA, spi, data } => Some((*spi, data)),
             _ => None,
         });
         let (spi, data) = last.ok_or(DropReason::NotAuthenticated)?;
         let (part, _) = authenticated_part(datagram.payload).ok_or(DropReason::NotAuthenticated)?;
-        if spi != key.spi {
+        let mut named = self.acknowledgement_keys().filter(|key| key.spi == spi).peekable();
+        if named.peek().is_none() {
             return Err(DropReason::NoAssociation);
         }
-        if !verify(&key.secret, self.update_source(wanted), self.config.home_address, &part, data) {
+        let (source, home) = (self.update_source(wanted), self.config.home_address);
+        if !named.any(|key| verify(&key.secret, source, home, &part, data)) {
             return Err(DropReason::BadAuthenticator);
         }
         Ok(())

@@ -116,6 +116,7 @@ impl MobileRouter {
                 options.extend(self.ipv4_home_options(wanted.home_agent));
             }
         }
+        options.extend(self.key_request(sequence));
         let message = BindingUpdate { sequence, flags, lifetime_units, options };
         let source = self.update_source(wanted);
         let header = Header::new(source.0, wanted.home_agent);
@@ -161,7 +162,7 @@ impl MobileRouter {
         home_agent: Ipv6Addr,
     ) -> Vec<u8> {
         let home = self.config.home_address;
-        let Authentication::SharedKey(key) = self.config.authentication.clone() else {
+        let Some(key) = self.signing_key().cloned() else {
             return Message::BindingUpdate(update).emit(home.0, home_agent);
         };
         // Later than any before, also if the clock was set back; without a clock the home agent corrects it.

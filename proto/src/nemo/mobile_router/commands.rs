@@ -28,7 +28,11 @@ impl MobileRouter {
                 self.registration.request_refresh();
             }
             Command::Lifecycle(LifecycleCommand::Stop) => self.stop(now, out),
-            Command::Lifecycle(LifecycleCommand::JournalRestored) => self.report_missing_interfaces(|_| true, out),
+            Command::MobileRouter(MobileRouterCommand::ExchangeKey) => self.ask_for_key(out),
+            Command::Lifecycle(LifecycleCommand::JournalRestored) => {
+                self.note_keys_restored();
+                self.report_missing_interfaces(|_| true, out);
+            }
             _ => {}
         }
     }
@@ -44,6 +48,7 @@ impl MobileRouter {
                 JournalRecord::Usage(record) => self.restore_usage(record),
                 JournalRecord::Network(record) => self.restore_network(*record),
                 JournalRecord::CareOfPrefix(record) => self.restore_care_of_prefix(now, record),
+                JournalRecord::OwnKeys(record) => self.restore_own_keys(record),
                 _ => {}
             }
         }
@@ -94,6 +99,9 @@ impl MobileRouter {
         }
         for removed in &mut before {
             removed.advertiser.iter_mut().for_each(|advertiser| advertiser.withdraw(now, out));
+        }
+        if config.authentication != self.config.authentication || config.home_address != self.config.home_address {
+            self.forget_own_keys();
         }
         if config.prefix_mode != self.config.prefix_mode {
             self.prefix_mode = ModeSelector::new(config.prefix_mode);

@@ -133,6 +133,9 @@ impl MobileRouter {
         }
         let networks = || self.config.prefixes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let remedy = match status {
+            Status::AUTHENTICATION_FAILED if self.has_invited_key() => {
+                "the invitation was used before, has expired or was revoked; ask for another one".to_owned()
+            }
             Status::AUTHENTICATION_FAILED => "compare key_file here with the row in its prefix table".to_owned(),
             Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX => {
                 format!("not all of {} are in the row of this router in its prefix table", networks())
@@ -150,7 +153,9 @@ impl MobileRouter {
             _ => "see its log".to_owned(),
         };
         self.diagnosis.is_rejected = true;
-        let cause = Cause::refused(status, format!("refuses: {status}: {remedy}"));
+        let invited = status == Status::AUTHENTICATION_FAILED && self.has_invited_key();
+        let kind = if invited { FaultKind::FormerKey } else { FaultKind::Refused };
+        let cause = Cause::refused(status, format!("refuses: {status}: {remedy}")).of_kind(kind);
         self.put_fault(now, (home_agent, None), cause, out);
     }
 

@@ -25,6 +25,7 @@ mod ingress;
 mod interception;
 mod ipv4_home_address;
 mod ipv4_uplink;
+mod keys;
 mod mapping;
 mod mode_selector;
 mod path_mtu;
@@ -65,6 +66,7 @@ use home::HomeLink;
 use home_prefix::HomePrefixes;
 use ingress::IngressInterface;
 use ipv4_home_address::Ipv4Home;
+use keys::OwnKeys;
 use mapping::{PATH_UPDATE_BURST, PATH_UPDATE_INTERVAL, PathUpdate};
 use mode_selector::ModeSelector;
 use path_watch::PathWatch;
@@ -105,6 +107,7 @@ pub struct MobileRouter {
     home_agents: HomeAgentList,
     registration: Registration,
     diagnosis: Diagnosis,
+    keys: OwnKeys,
     home_link: Option<HomeLink>,
     home_prefixes: HomePrefixes,
     lingering: Vec<LingeringPath>,
@@ -164,6 +167,7 @@ impl MobileRouter {
             home_agents: HomeAgentList::new(&config.home_agents),
             registration: Registration::new(sequence),
             diagnosis: Diagnosis::default(),
+            keys: OwnKeys::default(),
             prefix_mode: ModeSelector::new(config.prefix_mode),
             config,
             probe_cookie: entropy.next_u64(),
@@ -265,6 +269,7 @@ impl MobileRouter {
                 self.registration.verify_binding(now);
             }
         }
+        self.update_key_exchange(now, out);
         self.update_ipv4_uplinks(now, out);
         let trials = self.update_transports(now, out);
         self.update_home_link(now, out);
@@ -403,6 +408,7 @@ impl Engine for MobileRouter {
             }
             Input::Outcome(outcome) => {
                 self.desired_state.receive_outcome(outcome, now + ITEM_RETRY_INTERVAL, out);
+                self.receive_keys_outcome(now, outcome, out);
             }
             Input::LinkTraffic(traffic) => {
                 self.note_traffic(now, traffic);

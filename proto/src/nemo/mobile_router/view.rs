@@ -54,6 +54,7 @@ impl MobileRouter {
             ("", "former path", self.lingering.iter().map(|left| left.until).min()),
             ("", "rejected item", self.desired_state.deadline()),
             ("", "takeover", self.takeover_deadline()),
+            ("", "key exchange", self.keys.deadline()),
         ];
         uplinks
             .chain(ingress)

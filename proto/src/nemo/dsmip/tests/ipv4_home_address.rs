@@ -195,6 +195,7 @@ fn open(pool: Option<(&str, u8)>, own: &[&str]) -> Pair {
     rows[0].authentication = Authentication::None;
     rows.push(PrefixTableRow {
         next_key: None,
+        invitation: None,
         home_address: HomeAddress(ip("2001:db8::200")),
         prefixes: [net("2001:db8:e00::/56")].into(),
         authentication: Authentication::None,

@@ -83,6 +83,7 @@ pub(super) fn router_config() -> MobileRouterConfig {
 pub(super) fn agent_config() -> HomeAgentConfig {
     let row = PrefixTableRow {
         next_key: None,
+        invitation: None,
         home_address: home(),
         prefixes: [net("2001:db8:f00::/56")].into(),
         authentication: Authentication::SharedKey(key()),

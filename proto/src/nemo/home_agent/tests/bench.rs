@@ -44,6 +44,7 @@ pub(super) fn key() -> SharedKey {
 pub(super) fn config() -> HomeAgentConfig {
     let row = |home_address: &str, prefixes: &[&str], authentication| PrefixTableRow {
         next_key: None,
+        invitation: None,
         home_address: HomeAddress(address(home_address)),
         prefixes: prefixes.iter().map(|text| prefix(text)).collect(),
         authentication,

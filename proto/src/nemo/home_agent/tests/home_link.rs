@@ -166,6 +166,7 @@ fn duplicate_link_local_address_rejects_update() {
     config.home_prefixes.push(prefix("2001:db8:77::/64"));
     let twin = PrefixTableRow {
         next_key: None,
+        invitation: None,
         home_address: HomeAddress(address("2001:db8:77::100")),
         prefixes: [prefix("2001:db8:d00::/56")].into(),
         ..config.prefix_table.rows.iter().find(|row| row.home_address == home()).unwrap().clone()

@@ -28,6 +28,7 @@ fn many() -> HomeAgentConfig {
         prefixes: [prefix(&format!("2001:db8:a{number:02x}::/48"))].into(),
         authentication: Authentication::None,
         next_key: None,
+        invitation: None,
     };
     HomeAgentConfig { prefix_table: PrefixTable { rows: (1..=9).map(row).collect() }.into(), ..config() }
 }

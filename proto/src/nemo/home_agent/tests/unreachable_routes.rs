@@ -46,6 +46,7 @@ fn adjacent_prefixes_share_one_unreachable_route() {
         prefixes: [Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 0x100, number, 0, 0, 0, 0), 64).unwrap()].into(),
         authentication: Authentication::None,
         next_key: None,
+        invitation: None,
     };
     let table = PrefixTable { rows: (0..256).map(row).collect() };
     let mut bench = TestBed::new(HomeAgentConfig { prefix_table: table.clone().into(), ..config() });
@@ -74,6 +75,7 @@ fn unroutable_prefix_is_not_granted_in_implicit_mode() {
         prefixes: prefixes.iter().map(|text| prefix(text)).collect(),
         authentication: Authentication::None,
         next_key: None,
+        invitation: None,
     };
     let rows =
         vec![row(1, &["2001:db8:f00::/56", "fe80::/64", "ff00::/8", "2001:db8:0:0:8000::/80"]), row(2, &["::1/128"])];
