@@ -16,6 +16,17 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
         warnings.extend(home_agent_warnings(&agent.config, &addresses, &interfaces));
         warnings.extend(forwarding_warning());
     }
+    let invited =
+        config.mobile_router.as_ref().is_some_and(|router| router.invitation.is_some() && !router.key_exchange)
+            || config.home_agent.as_ref().is_some_and(|agent| {
+                !agent.config.key_exchange && agent.config.prefix_table.rows.iter().any(|row| row.invitation.is_some())
+            });
+    if invited {
+        warnings.push(format!(
+            "state_dir {} is in memory: keys of invitations are not exchanged, and end with them; name a folder on a disk",
+            config.state_dir.display()
+        ));
+    }
     for (role, interface) in roles(config).into_iter().filter(|(_, name)| !is_there(&interfaces, name)) {
         warnings.push(format!("{role} {interface}: no such interface at present; `ip link` lists the interfaces"));
     }

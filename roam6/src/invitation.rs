@@ -10,7 +10,7 @@
 
 use crate::config::key::KEY_LENGTH;
 use crate::config::spi::MIN_SPI;
-use roam6_proto::base::hex;
+pub(crate) use roam6_proto::contract::config::nemo::InvitationId;
 use roam6_proto::contract::config::nemo::SharedKey;
 use roam6_wire::Prefix;
 use sha2::{Digest, Sha256};
@@ -37,21 +37,6 @@ pub(crate) const MAX_NAME: usize = 16;
 const MAX_TEXT: usize = 4096;
 /// Crockford's digits.
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-
-/// The random identifier of an invitation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct InvitationId(pub(crate) [u8; InvitationId::LENGTH]);
-
-impl InvitationId {
-    /// Its octets.
-    pub(crate) const LENGTH: usize = 8;
-}
-
-impl fmt::Display for InvitationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(&self.0))
-    }
-}
 
 /// An invitation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -262,7 +262,8 @@ fn a_person_sets_up_a_vps_with_a_routed_prefix_and_joins() {
     assert!(machine_time <= Duration::from_secs(60), "{machine_time:?}\n{printed}{joined}");
     println!("{test}: {machine_time:?}\n{printed}{joined}");
     scene.reach_node("2001:db8:100:10::2");
-    assert!(scene.vps.says("roam6 invitations", "bound"), "{}", scene.story());
+    let bound = || scene.vps.says("roam6 invitations", "bound");
+    wait_or_report("the invitation is used", bound, || scene.story());
 
     run_again_without_effect(&scene);
     // Revoked, the binding ends at once.
@@ -281,6 +282,43 @@ fn run_again_without_effect(scene: &Scene) {
         assert!(why.contains("already set up: /etc/roam6/roam6.toml"), "{why}");
         assert_eq!(digest(machine), before, "{command}");
     }
+}
+
+#[test]
+fn an_invitation_is_used_once_and_its_key_rolls_over() {
+    let test = "an_invitation_is_used_once_and_its_key_rolls_over";
+    let Some(mut scene) = Scene::new(test, Provider::OnLinkAndRouted, Access::Ipv6) else { return };
+    let (printed, _) = scene.script("--prefix 2001:db8:100::/56 --name van", "");
+    let node = "2001:db8:100:10::2";
+    scene.reach_node(node);
+    let used =
+        || scene.vps.says("roam6 invitations --json", "\"used_unix\"") && scene.vps.says("roam6 invitations", "bound");
+    wait_or_report("the key of the invitation is exchanged", used, || scene.story());
+
+    let ping = ["ping", "-6", "-q", "-i", "0.02", "-c", "150", node];
+    let ping = scene.correspondent.command(&ping).stdout(Stdio::piped()).spawn().unwrap();
+    let exchanged = scene.van.command("roam6 rekey").output().unwrap();
+    assert!(String::from_utf8_lossy(&exchanged.stdout).contains("key exchanged"), "{exchanged:?}\n{}", scene.story());
+    let lost = String::from_utf8(ping.wait_with_output().unwrap().stdout).unwrap();
+    assert!(lost.contains("150 received"), "{lost}");
+    let early = scene.van.command("roam6 rekey").output().unwrap();
+    assert!(String::from_utf8_lossy(&early.stderr).contains("less than a minute"), "{early:?}");
+
+    // A copy of the text on another device, which sees the network as the first one did.
+    scene.van.daemon = None;
+    scene.van.shell("mv /etc/roam6 /root/own && mv /var/lib/roam6 /root/state && rm /run/started");
+    let copy = copied(&printed).replace('\n', " ");
+    scene.van.write("/root/copy.txt", &copy, "true");
+    let (done, said) =
+        Terminal::start(scene.van.command("roam6 join --file copy.txt --yes --wait 15s")).end(|| scene.van.serve());
+    assert!(!done && said.contains("used before"), "{said}\n{}", scene.story());
+
+    scene.van.daemon = None;
+    scene.van.shell("rm -r /etc/roam6 /var/lib/roam6 && mv /root/own /etc/roam6 && mv /root/state /var/lib/roam6");
+    scene.van.serve();
+    let bound = || scene.van.says("roam6 show bindings", "bound");
+    wait_or_report("the owner's device is bound again", bound, || scene.story());
+    scene.reach_node(node);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::error::{Context, Error};
 use crate::nft::Nftables;
 use crate::sys;
 use core::fmt;
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::sys::statvfs::statvfs;
 use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::time::{ClockId, clock_gettime};
@@ -84,6 +85,12 @@ pub fn free_space(folder: &Path) -> Result<u64, Error> {
     let found = statvfs(folder).context(folder.display())?;
     #[allow(clippy::useless_conversion, reason = "32 bits on some machines")]
     Ok(u64::from(found.blocks_available()).saturating_mul(u64::from(found.fragment_size())))
+}
+
+/// Whether a folder, or the one that it is to be made in, is in memory: what is written there is lost with the power.
+pub fn is_volatile(folder: &Path) -> bool {
+    let held = folder.ancestors().find_map(|there| statfs(there).ok());
+    held.is_some_and(|held| held.filesystem_type() == TMPFS_MAGIC)
 }
 
 /// Whether a program of this network namespace receives on a UDP port, of any address and either family.

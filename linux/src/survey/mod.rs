@@ -12,7 +12,8 @@ mod tables;
 
 pub use firewalls::{BaseChain, ChainHook, LEGACY, base_chains};
 pub use host::{
-    ClockState, KernelFeatures, Manager, clock_state, free_space, is_udp_port_open, kernel_features, managers, sysctl,
+    ClockState, KernelFeatures, Manager, clock_state, free_space, is_udp_port_open, is_volatile, kernel_features,
+    managers, sysctl,
 };
 pub use interfaces::{Interface, InterfaceKind, WifiMode, interface_octets, interfaces};
 pub use radio::{is_radio_blocked, nl80211_modes};

@@ -142,6 +142,15 @@ Examples:
         #[command(flatten)]
         socket: SocketArgs,
     },
+    /// Exchange the key of this mobile router and its home agent for a new one
+    ///
+    /// The key in the key file is worthless from then on: the new one is in the daemon's state directory, at both ends. Nothing is
+    /// interrupted. Prints whether the exchange has succeeded.
+    #[command(after_help = "Example: roam6 rekey")]
+    Rekey {
+        #[command(flatten)]
+        socket: SocketArgs,
+    },
     /// Multipath TCP on this host; needs no daemon
     #[command(subcommand, after_help = "Example: roam6 mptcp status")]
     Mptcp(MptcpCommand),

@@ -1,14 +1,21 @@
-//! `roam6 unbind` and `roam6 shim`: bindings and Shim6 contexts of the running daemon.
+//! `roam6 unbind`, `roam6 rekey` and `roam6 shim`: bindings, keys and Shim6 contexts of the running daemon.
 
 use super::args::ShimCommand;
+use super::output::print;
 use crate::control::Request;
-use crate::control::client::execute;
+use crate::control::client::{connect, execute};
 use crate::exit::Failure;
 use roam6_proto::base::ids::AddressPair;
 use roam6_wire::HomeAddress;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::net::Ipv6Addr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long `roam6 rekey` waits for the result.
+const REKEY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// `roam6 unbind`.
 ///
@@ -16,6 +23,45 @@ use std::process::ExitCode;
 /// See [`Failure`].
 pub(crate) fn unbind(home_address: Ipv6Addr, socket: &Path) -> Result<ExitCode, Failure> {
     execute(&Request::Unbind(HomeAddress(home_address)), socket)
+}
+
+/// `roam6 rekey`: asks for the exchange, and waits for the event that reports its result.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn rekey(socket: &Path) -> Result<ExitCode, Failure> {
+    let late = || {
+        let patience = REKEY_PATIENCE.as_secs();
+        Failure::Other(format!(
+            "no answer of the home agent within {patience} s; the exchange goes on with the next update (roam6 status)"
+        ))
+    };
+    let begun = Instant::now();
+    let events = connect(&Request::Watch, socket)?;
+    events.set_read_timeout(Some(REKEY_PATIENCE)).map_err(|error| Failure::Other(error.to_string()))?;
+    let mut lines = BufReader::new(events).lines();
+    // From the first line on no event is missed.
+    if lines.next().is_none() {
+        return Err(Failure::NoDaemon("the daemon has stopped".to_owned()));
+    }
+    execute(&Request::Rekey, socket)?;
+    for line in lines {
+        let Ok(line) = line else { return Err(late()) };
+        let event: Value = serde_json::from_str(&line).unwrap_or_default();
+        match event.get("event").and_then(Value::as_str) {
+            Some("key_exchanged") => {
+                let spi = event.get("spi").and_then(Value::as_u64).unwrap_or_default();
+                return Ok(print(&format!("key exchanged: the new SPI is {spi}\n")));
+            }
+            Some("key_exchange_failed") => {
+                let why = event.get("why").and_then(Value::as_str).unwrap_or_default();
+                return Err(Failure::Other(format!("key not exchanged: {why}")));
+            }
+            _ if begun.elapsed() > REKEY_PATIENCE => return Err(late()),
+            _ => {}
+        }
+    }
+    Err(Failure::NoDaemon("the daemon has stopped".to_owned()))
 }
 
 /// `roam6 shim`.

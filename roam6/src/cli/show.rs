@@ -40,7 +40,8 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Fa
             let counters = serde_json::json!({ "events": view.counters, "packets": state.packets });
             rendered(json, &counters, || tables::counters(&state))
         }
-        // They have tables of their own: `roam6 geo area show`, `roam6 geo groups`, and [`show_subflows`].
+        // They have tables of their own: `roam6 geo area show`, `roam6 geo groups`, `roam6 invitations`, and [`show_subflows`].
+        Part::Invitations => rendered(json, &view.invitations, || Table::new(&[])),
         Part::Areas => rendered(json, &view.areas, || Table::new(&[])),
         Part::Groups => rendered(json, &view.groups, || Table::new(&[])),
         Part::Subflows => String::new(),

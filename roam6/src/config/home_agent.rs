@@ -336,6 +336,7 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         home_link,
         udp6: section.udp6.map_or(has_udp, Spanned::into_inner),
         max_update_rate: Some(max_update_rate.unwrap_or(DEFAULT_UPDATE_RATE)),
+        key_exchange: true,
     };
     if section.mobile.iter().any(|row| row.has_inline_key())
         && let Err(problem) = diagnostics.source.refuse_world_readable()

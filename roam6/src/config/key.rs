@@ -5,7 +5,7 @@ use crate::config::ipsec::{self, Ipsec};
 use crate::config::source::{Diagnostics, Problem, Source};
 use crate::config::spi::{HINT_SPI, MIN_SPI};
 use roam6_proto::base::hex;
-use roam6_proto::contract::config::nemo::{Authentication, SharedKey};
+use roam6_proto::contract::config::nemo::{Authentication, InvitationId, SharedKey};
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,8 @@ struct KeyFile {
     spi: Option<Spanned<u32>>,
     key: Option<Spanned<String>>,
     ipsec: Option<Spanned<Ipsec>>,
+    /// The invitation that the key came by.
+    invitation: Option<Spanned<String>>,
 }
 
 impl KeySettings {
@@ -97,11 +99,24 @@ impl KeySettings {
 /// Reads a key file.
 pub(crate) fn read(path: &Path) -> Result<Authentication, Vec<Problem>> {
     let source = Source::read(path).map_err(|problem| vec![problem])?;
-    let KeyFile { spi, key, ipsec } = source.parse().map_err(|problem| vec![problem])?;
+    let KeyFile { spi, key, ipsec, invitation: _ } = source.parse().map_err(|problem| vec![problem])?;
     let mut diagnostics = Diagnostics::new(&source);
     let found = KeySettings { spi, key, ipsec, ..KeySettings::default() }.read_keys(0..0, &mut diagnostics);
     // Without a key there is a problem.
     diagnostics.finish(found).and_then(|found| found.ok_or_else(Vec::new))
+}
+
+/// The invitation that the key in a file came by, if there is one; the path is relative to the configuration. What else is
+/// wrong with the file is reported by [`read_reported`].
+pub(crate) fn read_invitation(path: &Path, diagnostics: &mut Diagnostics<'_>) -> Option<InvitationId> {
+    let source = Source::read(&diagnostics.source.resolve(path)).ok()?;
+    let written = source.parse::<KeyFile>().ok()?.invitation?;
+    let mut problems = Diagnostics::new(&source);
+    let found = InvitationId::parse(&written);
+    if found.is_none() {
+        problems.report(written.span(), "not the identifier of an invitation", "write what `roam6 join` has written");
+    }
+    problems.finish(found).map_err(|problems| diagnostics.add(problems)).ok()?
 }
 
 /// Reads the key file at a path relative to the configuration; `None` if a problem was reported.

@@ -6,7 +6,7 @@ use crate::config::data_plan::{DataPlanKeys, HumanOctets};
 use crate::config::duration::HumanDuration;
 use crate::config::flow::{self, Dscp, Flow};
 use crate::config::ipsec::Ipsec;
-use crate::config::key::{AuthMethod, KeySettings};
+use crate::config::key::{self, AuthMethod, KeySettings};
 use crate::config::source::Diagnostics;
 use core::time::Duration;
 use roam6_proto::base::vec_set::VecSet;
@@ -140,7 +140,9 @@ pub(crate) fn validate(
     let care_of_prefixes = care_of_prefixes(section.care_of_prefixes, &uplinks, &ingress, diagnostics);
     let keying =
         KeySettings { auth: section.auth, key_file: section.key_file, ipsec: section.ipsec, ..KeySettings::default() };
+    let key_file = keying.key_file.as_ref().map(|path| (**path).clone());
     let authentication: Authentication = keying.validate(span, diagnostics)?;
+    let invitation = key_file.and_then(|path| key::read_invitation(&path, diagnostics));
     Some(MobileRouterConfig {
         home_address: HomeAddress(section.home_address.into_inner()),
         home_prefix: section.home_prefix.into_inner(),
@@ -151,6 +153,8 @@ pub(crate) fn validate(
         dynamic_ipv4: section.dynamic_ipv4.map(Spanned::into_inner),
         prefix_mode: section.mode.unwrap_or(PrefixMode::Explicit),
         authentication,
+        invitation,
+        key_exchange: true,
         lifetime: lifetime.unwrap_or(Duration::from_secs(600)),
         uplinks,
         load_sharing: sharing,

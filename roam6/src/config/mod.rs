@@ -26,6 +26,7 @@ pub(crate) mod web;
 
 use crate::paths;
 use home_agent::HomeAgent;
+use roam6_linux::survey::is_volatile;
 use roam6_proto::contract::config::mnpp::MnppConfig;
 use roam6_proto::contract::config::mptcp::PathManagerConfig;
 use roam6_proto::contract::config::nemo::MobileRouterConfig;
@@ -192,7 +193,7 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
         web::validate(section, &mut diagnostics);
     }
     let usual = mnpp::MnppDefaults::of(mobile_router.as_ref(), geo.as_ref());
-    let config = Config {
+    let mut config = Config {
         name: file.name.unwrap_or_else(host_name),
         run_dir: file.run_dir.unwrap_or_else(|| PathBuf::from(paths::RUN_DIR)),
         state_dir: file.state_dir.unwrap_or_else(|| PathBuf::from(paths::STATE_DIR)),
@@ -208,6 +209,10 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
         mnn: file.mnn.map(|section| mnn::validate(section, &mut diagnostics)),
         shim: file.shim.map(|section| shim::validate(section, &mut diagnostics)),
     };
+    // Keys that a restart of the host loses would lock the mobile routers out.
+    let is_kept = !is_volatile(&config.state_dir);
+    config.home_agent.iter_mut().for_each(|agent| agent.config.key_exchange = is_kept);
+    config.mobile_router.iter_mut().for_each(|router| router.key_exchange = is_kept);
     diagnostics.finish(config)
 }
 

@@ -5,9 +5,10 @@ use crate::config::check;
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{AuthMethod, KeySettings};
 use crate::config::source::{Diagnostics, Problem, Problems, Source};
-use crate::invitation::{InvitationId, MAX_NAME, is_name};
-use roam6_proto::base::hex;
-use roam6_proto::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
+use crate::invitation::{MAX_NAME, is_name};
+use roam6_proto::contract::config::nemo::{
+    Authentication, HomeAgentConfig, InvitationId, PrefixTable, PrefixTableRow, RowInvitation, SharedKey,
+};
 use roam6_proto::contract::item::MAX_PREFIX_LENGTHS;
 use roam6_wire::{HomeAddress, Prefix};
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// Most home addresses with a binding, and most rows of a prefix table.
 pub(super) const MAX_BINDINGS: usize = 1_000_000;
@@ -38,7 +40,7 @@ pub(crate) struct Mobile {
     ipsec: Option<Spanned<Ipsec>>,
     /// A second shared key that is accepted too, while the mobile router changes to it.
     next: Option<Spanned<NextKey>>,
-    invitation: Option<InvitationKeys>,
+    invitation: Option<Spanned<InvitationKeys>>,
 }
 
 /// The invitation by which the mobile router gets its key.
@@ -46,6 +48,11 @@ pub(crate) struct Mobile {
 struct InvitationKeys {
     id: Spanned<String>,
     expires: Spanned<String>,
+    /// The first invitation of the row, if this is not the first.
+    first: Option<Spanned<String>>,
+    /// Its key, if the row has another.
+    spi: Option<Spanned<u32>>,
+    key: Option<Spanned<String>>,
 }
 
 /// A `[mobile.next]` table.
@@ -234,7 +241,9 @@ impl<'a> PrefixTableBuilder<'a> {
             KeySettings { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
         let authentication = keying.validate(span, diagnostics)?;
         let next_key = row.next.and_then(|next| validate_next_key(next, &authentication, diagnostics));
-        Some(PrefixTableRow { home_address, prefixes: prefixes.into(), authentication, next_key })
+        let invitation = row.invitation.and_then(|written| validate_invitation(written, &authentication, diagnostics));
+        let invitation = invitation.map(Box::new);
+        Some(PrefixTableRow { home_address, prefixes: prefixes.into(), authentication, next_key, invitation })
     }
 
     fn check_address(&self, row: &Mobile, diagnostics: &mut Diagnostics<'_>) {
@@ -315,24 +324,53 @@ impl Mobile {
     /// Whether a secret is written in the row itself.
     pub(crate) fn has_inline_key(&self) -> bool {
         let next = self.next.as_ref().is_some_and(|next| next.key.is_some());
-        self.key.is_some() || self.ipsec.is_some() || next
+        let invited = self.invitation.as_ref().is_some_and(|invitation| invitation.key.is_some());
+        self.key.is_some() || self.ipsec.is_some() || next || invited
     }
 }
 
-/// The name of a mobile router and its invitation, which the command line reads.
+/// The name of a mobile router, which the command line reads.
 fn check_name(row: &Mobile, diagnostics: &mut Diagnostics<'_>) {
     if let Some(name) = row.name.as_ref().filter(|name| !is_name(name)) {
         let hint = format!("write 1 to {MAX_NAME} letters, digits, `-`, `_` or `.`");
         diagnostics.report(name.span(), "not a name of a mobile router", &hint);
     }
-    let Some(InvitationKeys { id, expires }) = &row.invitation else { return };
+}
+
+/// The invitation of a row; `None` if a problem was reported.
+fn validate_invitation(
+    written: Spanned<InvitationKeys>,
+    of_row: &Authentication,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<RowInvitation> {
+    let span = written.span();
+    let InvitationKeys { id, expires, first, spi, key } = written.into_inner();
     let hint = "make one with `roam6 invite`";
-    if hex::decode(id).is_none_or(|octets| octets.len() != InvitationId::LENGTH) {
-        diagnostics.report(id.span(), "not the identifier of an invitation", hint);
+    if !matches!(of_row, Authentication::SharedKey(_)) {
+        return diagnostics.refuse(span, "an invitation in a row without a shared key", hint);
     }
-    if humantime::parse_rfc3339(expires).is_err() {
-        diagnostics.report(expires.span(), "not a time; one is written as \"2026-11-30T15:20:00Z\"", hint);
-    }
+    let mut identifier = |digits: &Spanned<String>| match InvitationId::parse(digits) {
+        Some(id) => Some(id),
+        None => diagnostics.refuse(digits.span(), "not the identifier of an invitation", hint),
+    };
+    let (id, first) = (identifier(&id), first.as_ref().map(identifier));
+    let until = humantime::parse_rfc3339(&expires).ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let Some(until) = until else {
+        let what = "not a time; one is written as \"2026-11-30T15:20:00Z\"";
+        return diagnostics.refuse(expires.span(), what, hint);
+    };
+    let key = match (&spi, &key) {
+        (None, None) => None,
+        _ => match (KeySettings { spi, key, ..KeySettings::default() }.validate(span, diagnostics)?, of_row) {
+            (Authentication::SharedKey(key), Authentication::SharedKey(own)) if key != *own => Some(key),
+            _ => return diagnostics.refuse(expires.span(), "the key of the invitation is the same as the row's", hint),
+        },
+    };
+    let first = match first {
+        Some(first) => Some(first?),
+        None => None,
+    };
+    Some(RowInvitation { id: id?, first, expires_unix: until.as_secs(), key })
 }
 
 /// The second key of a row; `None` if a problem was reported.

@@ -39,6 +39,8 @@ pub(crate) enum Request {
     Metrics,
     /// Ends the binding of a home address.
     Unbind(HomeAddress),
+    /// Exchanges the key of the mobile router; an event reports the result.
+    Rekey,
     /// Switches one Shim6 context, or all that have it, to this locator pair.
     UsePath {
         /// The ULIDs.
@@ -145,6 +147,7 @@ impl NodeState {
         // Every field is named: a new part of the state does not compile without its line.
         let View {
             bindings,
+            invitations,
             links,
             tunnels,
             endpoints,
@@ -178,6 +181,7 @@ impl NodeState {
         self.append_rows(&mut lines, "state_ldm_event", ldm_events);
         self.append_rows(&mut lines, "state_service", services);
         self.append_rows(&mut lines, "state_network", networks);
+        self.append_rows(&mut lines, "state_invitation", invitations);
         self.append_rows(&mut lines, "state_timer", timers);
         self.append_rows(&mut lines, "state_counters", &[CounterRow { events: counters, packets: &self.packets }]);
         lines
@@ -196,6 +200,7 @@ impl NodeState {
         let (all, mut view) = (&self.view, View::default());
         match part {
             Part::Bindings => view.bindings.clone_from(&all.bindings),
+            Part::Invitations => view.invitations.clone_from(&all.invitations),
             Part::Links => view.links.clone_from(&all.links),
             Part::Tunnels => view.tunnels.clone_from(&all.tunnels),
             Part::Endpoints => view.endpoints.clone_from(&all.endpoints),

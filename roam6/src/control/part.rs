@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Part {
     /// Home addresses with their care-of addresses
     Bindings,
+    /// Invitations that are used up; shown by `roam6 invitations`
+    #[value(skip)]
+    Invitations,
     /// Interfaces in use
     Links,
     /// Tunnels and their paths

@@ -161,6 +161,7 @@ fn level(report: &Report) -> Level {
         | Report::Host(HostReport::TableFull { .. }) => Level::Error,
         Report::Host(HostReport::Notice { .. })
         | Report::Nemo(NemoReport::UpdateRejected { .. })
+        | Report::Nemo(NemoReport::KeyExchangeFailed { .. })
         | Report::Nemo(NemoReport::Unbound { .. })
         | Report::Nemo(NemoReport::PathDown { .. })
         | Report::Nemo(NemoReport::PathDegraded { .. })
@@ -186,7 +187,8 @@ fn level(report: &Report) -> Level {
 fn needs_operator(reason: DropReason) -> bool {
     use DropReason as D;
     match reason {
-        D::Malformed | D::NoAssociation | D::BadAuthenticator | D::NotAuthenticated | D::Replayed => true,
+        D::Malformed | D::NoAssociation | D::NotAuthenticated | D::Replayed => true,
+        D::BadAuthenticator | D::FormerKey => true,
         D::RateLimited | D::Secured | D::AreaTooLarge | D::BufferFull | D::TooLong => true,
         D::BadValidator | D::Unverified | D::PeerError | D::Implausible | D::NotPermitted => true,
         #[cfg(feature = "geo-security")]

@@ -35,7 +35,9 @@ use roam6_linux::tuning::resident_text::ProgramText;
 use roam6_linux::{FdReady, Host, HostEvent, Interest};
 use roam6_proto::base::ids::ContextId;
 use roam6_proto::base::vec_map::VecMap;
-use roam6_proto::contract::command::{GeoCommand, HomeAgentCommand, LifecycleCommand, ShimCommand};
+use roam6_proto::contract::command::{
+    GeoCommand, HomeAgentCommand, LifecycleCommand, MobileRouterCommand, ShimCommand,
+};
 use roam6_proto::{Clock, Command, Engine, Input, Node, Outbox, Output, Report, Time};
 use roam6_wire::shim6::Fork;
 use server::{ClientId, Reactor, Server};
@@ -333,6 +335,11 @@ impl Daemon {
     fn handle_request(&mut self, client: ClientId, request: Request, now: Time) {
         let command = match request {
             Request::Unbind(home_address) => Command::HomeAgent(HomeAgentCommand::DeleteBinding(home_address)),
+            Request::Rekey if self.config.mobile_router.is_none() => {
+                let response = Response::Error("this daemon is no mobile router".to_owned());
+                return self.server.respond(client, &response, now, &mut self.host);
+            }
+            Request::Rekey => Command::MobileRouter(MobileRouterCommand::ExchangeKey),
             Request::UsePath { context: ulids, mark, path } => {
                 Command::Shim(ShimCommand::SwitchPath { ulids, fork: mark.map_or(Fork::NONE, Fork), path })
             }

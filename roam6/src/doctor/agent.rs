@@ -183,6 +183,9 @@ fn judge_routers(config: &HomeAgentConfig, state: &NodeState, found: &mut Findin
                 format!("{home} sends updates, and is not in the prefix table"),
                 "add its row: roam6 invite NAME, or roam6 enroll",
             ),
+            (FaultKind::FormerKey, _) => {
+                (format!("{home}: {why}"), "roam6 invitations has what was used, and from where")
+            }
             (FaultKind::NotVerified, _) | (_, Some(146)) => (
                 format!("updates of {home} do not verify: its key is not that of its row"),
                 "compare its key_file with its row in the prefix table",

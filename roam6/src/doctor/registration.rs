@@ -67,6 +67,11 @@ fn explain_unbound(facts: &Facts, router: &MobileRouterConfig, bindings: &[&Bind
     let why = binding.last_error.clone().unwrap_or_default();
     match binding.fault {
         Some(FaultKind::Refused) => explain_refusal(agent, router, binding, found),
+        Some(FaultKind::FormerKey) => {
+            let text = format!("the key of the invitation is not accepted: the home agent {agent} {why}");
+            let cure = "make another one there with roam6 invite NAME --again, remove roam6.toml and mr.key here, and run roam6 join";
+            found.fault(("agent.key", ""), text, cure);
+        }
         Some(FaultKind::NotVerified) => explain_key(agent, &why, found),
         Some(FaultKind::NoHomeAgent) => explain_no_agent(agent, found),
         Some(FaultKind::Ipv4Unanswered) => {

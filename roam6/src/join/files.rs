@@ -4,6 +4,7 @@ use crate::invitation::Invitation;
 use roam6_proto::base::hex;
 use roam6_wire::Prefix;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Name of the key file, beside the configuration.
 pub(crate) const KEY_FILE: &str = "mr.key";
@@ -15,13 +16,21 @@ pub(crate) struct Uplink {
     pub(crate) metered: bool,
 }
 
-/// The configuration.
-pub(crate) fn config(invitation: &Invitation, uplinks: &[Uplink], inside: &[(String, Prefix)]) -> String {
+/// The configuration; with the folder of the journal, if it is not the usual one.
+pub(crate) fn config(
+    invitation: &Invitation,
+    uplinks: &[Uplink],
+    inside: &[(String, Prefix)],
+    state_dir: Option<&Path>,
+) -> String {
     let Invitation { name, home_address, home_prefix, home_agent, prefixes, .. } = invitation;
     let mut text =
         format!("# Written by `roam6 join` from the invitation {}; `man roam6.toml` explains it.\n", invitation.id);
     if !name.is_empty() {
         let _ = writeln!(text, "name = \"{name}\"");
+    }
+    if let Some(folder) = state_dir {
+        let _ = writeln!(text, "state_dir = \"{}\"", folder.display());
     }
     let quoted: Vec<String> = prefixes.iter().map(|prefix| format!("\"{prefix}\"")).collect();
     let _ = write!(
@@ -48,8 +57,10 @@ pub(crate) fn config(invitation: &Invitation, uplinks: &[Uplink], inside: &[(Str
 /// The key file.
 pub(crate) fn key(invitation: &Invitation) -> String {
     format!(
-        "# The key shared with the home agent {}, from the invitation {}: keep it secret.\nspi = {}\nkey = \"{}\"\n",
+        "# The key shared with the home agent {}, from the invitation {}: keep it secret.\n\
+         invitation = \"{}\"\nspi = {}\nkey = \"{}\"\n",
         invitation.home_agent,
+        invitation.id,
         invitation.id,
         invitation.key.spi,
         hex::encode(&invitation.key.secret)

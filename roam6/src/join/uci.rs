@@ -72,7 +72,7 @@ fn option(key: &str, value: &str) -> String {
 pub(crate) fn config(
     invitation: &Invitation,
     (uplinks, inside): (&[Uplink], &[(String, Prefix)]),
-    key_file: &Path,
+    (key_file, state_dir): (&Path, Option<&Path>),
     networks: &Networks,
 ) -> String {
     let Invitation { id, name, home_address, home_prefix, home_agent, prefixes, .. } = invitation;
@@ -81,6 +81,7 @@ pub(crate) fn config(
     if !name.is_empty() {
         text += &option("name", name);
     }
+    text.extend(state_dir.map(|folder| option("state_dir", &folder.display().to_string())));
     text += "\nconfig mobile_router\n";
     text += &option("home_address", &home_address.to_string());
     text += &option("home_prefix", &home_prefix.to_string());

@@ -6,8 +6,8 @@ use core::time::Duration;
 use roam6_proto::View;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::view::{
-    BindingRole, BindingState, BindingView, EndpointState, EndpointView, LdmView, LinkRole, LinkState, LinkView,
-    PathState, PrefixRole, PrefixState, PrefixView, QualityView, TimerView, TunnelView, UsageView,
+    BindingRole, BindingState, BindingView, EndpointState, EndpointView, InvitationView, LdmView, LinkRole, LinkState,
+    LinkView, PathState, PrefixRole, PrefixState, PrefixView, QualityView, TimerView, TunnelView, UsageView,
 };
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
@@ -43,6 +43,13 @@ pub(crate) fn state() -> NodeState {
     };
     let timer = |name: &str, millis| TimerView { name: name.to_owned(), remaining: Duration::from_millis(millis) };
     let view = View {
+        invitations: vec![InvitationView {
+            id: "8c1e0f2a3b4c5d6e".to_owned(),
+            home_address: HomeAddress("2001:db8:1::100".parse().unwrap()),
+            used_unix: 1_793_491_200,
+            used_by: "2001:db8:2::1".parse().unwrap(),
+            exchanged: true,
+        }],
         bindings: vec![away, binding("2001:db8:1::101", "2001:db8:101::/64")],
         links: vec![LinkView {
             fault: None,

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use tempfile::TempDir;
 
 /// In place of systemd's.
 const SYSTEMCTL: &str = "/run/bin/systemctl";
@@ -14,17 +15,21 @@ pub struct Machine {
     pub place: Namespace,
     pub daemon: Option<Running>,
     log: PathBuf,
+    /// What it has in `/var/lib`: not in memory, where keys are not exchanged.
+    _disk: TempDir,
 }
 
 impl Machine {
     pub fn new(folder: &Path, name: &str) -> Option<Machine> {
         let place = Namespace::new()?;
-        place.shell(
+        let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        place.shell(&format!(
             "mount -t tmpfs run /run && mkdir /run/etc /run/root && \
              for file in passwd group nsswitch.conf hosts ld.so.cache iproute2 protocols services; do cp -a /etc/$file /run/etc/ 2>/dev/null; done; \
-             mount --bind /run/etc /etc && mount -t tmpfs lib /var/lib && mount --bind /run/root /root",
-        );
-        Some(Machine { place, daemon: None, log: folder.join(format!("{name}.log")) })
+             mount --bind /run/etc /etc && mount --bind {} /var/lib && mount --bind /run/root /root",
+            disk.path().display()
+        ));
+        Some(Machine { place, daemon: None, log: folder.join(format!("{name}.log")), _disk: disk })
     }
 
     /// Closes its firewall.

@@ -18,6 +18,7 @@ use crate::setup::qr::Qr;
 use args::{InvitationOutputArgs, InvitationsArgs, InviteArgs, QrKind, RevokeArgs};
 use roam6_linux::survey::clock_state;
 use roam6_proto::base::hex;
+use roam6_proto::contract::view::InvitationView;
 use roam6_wire::Prefix;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,8 @@ struct Row {
     #[serde(default = "Vec::new")]
     prefixes: Vec<Prefix>,
     invitation: Option<RowInvitation>,
+    spi: Option<u32>,
+    key: Option<String>,
     /// Keys that an invitation cannot carry, or that are not in the row.
     auth: Option<IgnoredAny>,
     ipsec: Option<IgnoredAny>,
@@ -50,9 +53,12 @@ struct Row {
 }
 
 #[derive(Clone, Deserialize)]
+#[serde(rename = "$extract")]
 struct RowInvitation {
     id: String,
     expires: String,
+    first: Option<String>,
+    key: Option<IgnoredAny>,
 }
 
 /// A new invitation, as it is shown.
@@ -151,9 +157,11 @@ pub(crate) fn issue(args: &InviteArgs) -> Result<Issued, Failure> {
     }
     let agent = HomeAgentTable::open(&args.config.config)?;
     let former = agent.named(&args.name);
+    let mut kept = KeptKeys::default();
     let (replaced, (home_address, prefixes)) = match (former, args.again) {
         (None, false) => (None, agent.allocate(args)?),
         (Some((place, row)), true) => {
+            kept = KeptKeys::of(row);
             (Some(replaceable(place.as_ref(), row)?), (row.home_address, row.prefixes.clone()))
         }
         (None, true) => return Err(Failure::Other(format!("no row of the prefix table has the name {}", args.name))),
@@ -167,7 +175,7 @@ pub(crate) fn issue(args: &InviteArgs) -> Result<Issued, Failure> {
     };
     let expires = now.saturating_add(args.output.expires.as_secs());
     let invitation = new_invitation(&agent.settings, (&args.name, home_address, prefixes), expires)?;
-    let row = row_text(&invitation);
+    let row = row_text(&invitation, &kept);
     let refused = |why: String| Failure::Other(format!("{} not invited: {why}", args.name));
     agent.table.check(&row, replaced.as_ref(), || agent.settings.home_network()).map_err(refused)?;
     match &replaced {
@@ -214,17 +222,41 @@ fn new_invitation(
     own.map_err(|why| Failure::Other(format!("{name} not invited: {why}")))
 }
 
+/// What stays of a row that is invited again: the former keys are accepted until the new invitation is used.
+#[derive(Default)]
+struct KeptKeys {
+    /// SPI and key of the row, if they are not those of the former invitation.
+    own: Option<(u32, String)>,
+    /// The first invitation, if the key of the row was one: what it was exchanged for is known by that.
+    first: Option<String>,
+}
+
+impl KeptKeys {
+    fn of(row: &Row) -> KeptKeys {
+        match &row.invitation {
+            Some(former) if former.key.is_none() => {
+                KeptKeys { own: None, first: former.first.clone().or_else(|| Some(former.id.clone())) }
+            }
+            _ => KeptKeys { own: row.spi.zip(row.key.clone()), first: None },
+        }
+    }
+}
+
 /// The row of the prefix table.
-fn row_text(invitation: &Invitation) -> String {
+fn row_text(invitation: &Invitation, kept: &KeptKeys) -> String {
     let Invitation { id, name, home_address, prefixes, key, .. } = invitation;
+    let secret = hex::encode(&key.secret);
+    let first = kept.first.as_ref().map(|first| format!(", first = \"{first}\"")).unwrap_or_default();
+    let (beside, (spi, secret)) = match &kept.own {
+        Some((spi, own)) => (format!(", spi = {}, key = \"{secret}\"", key.spi), (*spi, own.clone())),
+        None => (String::new(), (key.spi, secret)),
+    };
     let prefixes: Vec<String> = prefixes.iter().map(|prefix| format!("\"{prefix}\"")).collect();
     format!(
         "\n[[mobile]]\nname = \"{name}\"\nhome_address = \"{home_address}\"\nprefixes = [{}]\n\
-         invitation = {{ id = \"{id}\", expires = \"{}\" }}\nspi = {}\nkey = \"{}\"\n",
+         invitation = {{ id = \"{id}\", expires = \"{}\"{first}{beside} }}\nspi = {spi}\nkey = \"{secret}\"\n",
         prefixes.join(", "),
-        time(invitation.expires_unix),
-        key.spi,
-        hex::encode(&key.secret)
+        time(invitation.expires_unix)
     )
 }
 
@@ -305,9 +337,27 @@ struct Listed {
     home_address: Ipv6Addr,
     prefixes: Vec<Prefix>,
     expires_unix: Option<u64>,
-    /// `bound`: registered with the home agent now; `open` and `expired`: not, and the time of the invitation; `enrolled`: not,
+    /// When the key of the invitation was first used, and from which address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_unix: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_by: Option<Ipv6Addr>,
+    /// `open`: the invitation may be used; `exchanging`: it was used, and its key is being exchanged; `bound`: it may not be used,
+    /// and the mobile router is registered now; `used` and `expired`: the same, and not registered; `enrolled`: not registered,
     /// and the key came by a file.
     state: &'static str,
+}
+
+/// The state of a row, see [`Listed`].
+fn state_of(expires_unix: Option<u64>, used: Option<&InvitationView>, is_bound: bool, now: u64) -> &'static str {
+    match (expires_unix, used) {
+        (Some(_), Some(used)) if !used.exchanged => "exchanging",
+        (Some(expires), None) if now < expires => "open",
+        _ if is_bound => "bound",
+        (Some(_), Some(_)) => "used",
+        (Some(_), None) => "expired",
+        (None, _) => "enrolled",
+    }
 }
 
 /// `roam6 invitations`.
@@ -320,18 +370,18 @@ pub(crate) fn list(args: &InvitationsArgs) -> Result<ExitCode, Failure> {
     let bindings =
         client::view(Part::Bindings, &args.socket.path()).map(|state| state.view.bindings).unwrap_or_default();
     let bound: BTreeSet<Ipv6Addr> = bindings.iter().map(|binding| binding.home_address.0).collect();
+    let used =
+        client::view(Part::Invitations, &args.socket.path()).map(|state| state.view.invitations).unwrap_or_default();
     let now = clock_state().unix;
     let listed = agent.rows.iter().map(|(_, row)| {
         let written = row.invitation.as_ref().and_then(|one| humantime::parse_rfc3339(&one.expires).ok());
         let expires_unix = written.and_then(|time| Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs()));
-        let state = match expires_unix {
-            _ if bound.contains(&row.home_address) => "bound",
-            None => "enrolled",
-            Some(expires) if expires < now => "expired",
-            Some(_) => "open",
-        };
         let (id, name) = (row.invitation.as_ref().map(|one| one.id.clone()), row.name.clone());
-        Listed { id, name, home_address: row.home_address, prefixes: row.prefixes.clone(), expires_unix, state }
+        let used = used.iter().find(|used| Some(&used.id) == id.as_ref());
+        let state = state_of(expires_unix, used, bound.contains(&row.home_address), now);
+        let (used_unix, used_by) = (used.map(|used| used.used_unix), used.map(|used| used.used_by));
+        let (home_address, prefixes) = (row.home_address, row.prefixes.clone());
+        Listed { id, name, home_address, prefixes, expires_unix, used_unix, used_by, state }
     });
     let listed: Vec<Listed> = listed.collect();
     Ok(print(&rendered(args.json, &listed, || {
@@ -343,6 +393,7 @@ pub(crate) fn list(args: &InvitationsArgs) -> Result<ExitCode, Failure> {
                 ("PREFIXES", |row| row.prefixes.iter().map(Prefix::to_string).collect::<Vec<_>>().join(" ")),
                 ("EXPIRES", |row| row.expires_unix.and_then(|at| u32::try_from(at).ok()).map(time).unwrap_or_default()),
                 ("ID", |row| row.id.clone().unwrap_or_default()),
+                ("USED FROM", |row| row.used_by.map(|by| by.to_string()).unwrap_or_default()),
                 ("STATE", |row| row.state.to_owned()),
             ],
         )

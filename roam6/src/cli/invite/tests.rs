@@ -88,10 +88,58 @@ fn a_new_key_replaces_the_former_one() {
     let table = fs::read_to_string(folder.path().join("mobiles.toml")).unwrap();
     assert_eq!(table.matches("[[mobile]]").count(), 2, "{table}");
     assert!(!table.contains(&hex::encode(&first.key.secret)) && table.contains(&hex::encode(&second.key.secret)));
+    let row = |config: &Path| config::load(config).unwrap().home_agent.unwrap().config.prefix_table.rows[0].clone();
+    let third = invited(&InviteArgs { again: true, ..args(&config, "van") });
+    let of_row = *row(&config).invitation.unwrap();
+    assert_eq!((of_row.id, of_row.first, of_row.key), (third.id, Some(first.id), None), "{table}");
+    assert_eq!(of_row.expires_unix, u64::from(third.expires_unix));
+    let table = fs::read_to_string(folder.path().join("mobiles.toml")).unwrap();
     assert!(why(issue(&InviteArgs { again: true, ..args(&config, "boat") })).contains("no row"));
     let by_hand = table.replace("name = \"van\"", "name = \"van\"\nauth = \"shared-key\"");
     fs::write(folder.path().join("mobiles.toml"), by_hand).unwrap();
     assert!(why(issue(&InviteArgs { again: true, ..args(&config, "van") })).contains("by hand"));
+}
+
+#[test]
+fn the_key_of_an_enrolled_row_stays_beside_an_invitation() {
+    let (folder, config) = settings(SETTINGS);
+    let enrolled = "[[mobile]]\nname = \"van\"\nhome_address = \"2001:db8:100::10\"\nprefixes = [\"2001:db8:100:10::/60\"]\n\
+                    spi = 300\nkey = \"000102030405060708090a0b0c0d0e0f10111213\"\n";
+    crate::files::create(&folder.path().join("mobiles.toml"), enrolled, files::SECRET).unwrap();
+    for _ in 0..2 {
+        let van = invited(&InviteArgs { again: true, ..args(&config, "van") });
+        let loaded = config::load(&config).unwrap();
+        assert_eq!(loaded.refused_rows(), []);
+        let row = loaded.home_agent.unwrap().config.prefix_table.rows[0].clone();
+        let invitation = row.invitation.clone().unwrap();
+        assert_eq!(row.shared_key().map(|key| key.spi), Some(300));
+        assert_eq!((invitation.id, invitation.first, invitation.key), (van.id, None, Some(van.key)));
+    }
+}
+
+#[test]
+fn states_of_invitations() {
+    let used = |exchanged| InvitationView {
+        id: String::new(),
+        home_address: roam6_wire::HomeAddress(Ipv6Addr::LOCALHOST),
+        used_unix: 5,
+        used_by: Ipv6Addr::LOCALHOST,
+        exchanged,
+    };
+    let (expires, done, begun) = (Some(10), used(true), used(false));
+    for (expires, used, bound, now, state) in [
+        (expires, None, false, 9, "open"),
+        (expires, None, true, 9, "open"),
+        (expires, None, false, 10, "expired"),
+        (expires, None, true, 10, "bound"),
+        (expires, Some(&begun), true, 20, "exchanging"),
+        (expires, Some(&done), true, 20, "bound"),
+        (expires, Some(&done), false, 9, "used"),
+        (None, None, true, 0, "bound"),
+        (None, None, false, 0, "enrolled"),
+    ] {
+        assert_eq!(state_of(expires, used, bound, now), state);
+    }
 }
 
 #[test]

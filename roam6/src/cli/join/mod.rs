@@ -13,11 +13,12 @@ use crate::invitation::Invitation;
 use crate::join::choose::{HostLinks, inside_prefix};
 use crate::join::files::{self, KEY_FILE, Uplink};
 use crate::join::uci;
+use crate::paths::STATE_DIR;
 use crate::service::{self, CONFIG_FILE, NewFiles};
 use args::JoinArgs;
 use core::time::Duration;
 use progress::Joined;
-use roam6_linux::survey::{Manager, clock_state, managers};
+use roam6_linux::survey::{Manager, clock_state, is_volatile, managers};
 use roam6_wire::Prefix;
 use serde::Serialize;
 use std::fs;
@@ -115,7 +116,10 @@ fn write(
     let mut written = NewFiles::new();
     let key = args.dir.join(KEY_FILE);
     written.create(&key, &files::key(invitation), SECRET)?;
-    let toml = files::config(invitation, &plan.uplinks, &plan.inside);
+    // Where /var is in memory, as on OpenWrt, a restart would lose the key that that of the invitation is exchanged for.
+    let state_dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone()).join("state");
+    let state_dir = Some(&*state_dir).filter(|_| is_volatile(Path::new(STATE_DIR)) && !is_volatile(&args.dir));
+    let toml = files::config(invitation, &plan.uplinks, &plan.inside, state_dir);
     let mut advice = Vec::new();
     if args.uci.is_some() {
         // Settings of OpenWrt become the same TOML, which is tried here and removed again.
@@ -125,7 +129,11 @@ fn write(
         config::load(&trial).map_err(Failure::Config)?;
         drop(on_trial);
         let networks = uci::Networks::read();
-        uci::replace(config, &args.dir, &uci::config(invitation, (&plan.uplinks, &plan.inside), &key, &networks))?;
+        uci::replace(
+            config,
+            &args.dir,
+            &uci::config(invitation, (&plan.uplinks, &plan.inside), (&key, state_dir), &networks),
+        )?;
         advice = uci::advice(&plan.inside, &networks);
         advice.iter().for_each(|line| prompt.say(line));
     } else {

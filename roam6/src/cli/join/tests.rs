@@ -27,7 +27,7 @@ fn the_files_are_a_mobile_router() {
     let inside = [("br-lan".to_owned(), inside_prefix(&invitation.prefixes).unwrap())];
     let mut written = NewFiles::new();
     written.create(&folder.path().join(KEY_FILE), &files::key(&invitation), SECRET).unwrap();
-    written.create(&config, &files::config(&invitation, &uplinks, &inside), 0o644).unwrap();
+    written.create(&config, &files::config(&invitation, &uplinks, &inside, None), 0o644).unwrap();
     let loaded = config::load(&config).unwrap();
     assert_eq!(loaded.name, "van");
     let router = loaded.mobile_router.unwrap();

@@ -11,7 +11,8 @@ fn a_row_may_have_a_second_shared_key() {
     };
     let config = read(&row(&format!("spi = 301\nkey = \"{second}\"\n"))).unwrap();
     let table = config.home_agent.unwrap().config.prefix_table.clone();
-    assert_eq!(table.rows[0].shared_keys().map(|key| key.spi).collect::<Vec<_>>(), [300, 301]);
+    let keys = table.rows[0].shared_key().into_iter().chain(&table.rows[0].next_key);
+    assert_eq!(keys.map(|key| key.spi).collect::<Vec<_>>(), [300, 301]);
     let wrong = |text: &str| read(text).unwrap_err().join("\n");
     let same = wrong(&row(&format!("spi = 300\nkey = \"{first}\"\n")));
     assert!(same.contains("r.toml:9:1: the next key is the same as the row's own; make another with"), "{same}");
