@@ -365,6 +365,7 @@ const AT_THE_ROUTER: &[Case] = &[
     ("agent.row", "does not know 2001:db8:100::10", |facts| unanswered(facts, reply(), reply())),
     ("agent.key", "key", |facts| unbound(facts, FaultKind::NotVerified, None)),
     ("agent.key", "key", |facts| unbound(facts, FaultKind::Refused, Some(146))),
+    ("agent.key", "the key of the invitation", |facts| unbound(facts, FaultKind::FormerKey, Some(146))),
     ("agent.prefixes", "(142)", |facts| unbound(facts, FaultKind::Refused, Some(142))),
     ("agent.prefixes", "2001:db8:100:10::/60", |facts| {
         view(facts).bindings[0].refused_prefixes = vec!["2001:db8:100:10::/60".parse().unwrap()];

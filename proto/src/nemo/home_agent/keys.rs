@@ -4,7 +4,7 @@
 
 use super::HomeAgent;
 use super::request::UpdateRequest;
-use super::types::Reply;
+use super::types::{KeyRole, Reply};
 use super::validate::Rejection;
 use crate::contract::config::nemo::{Authentication, PrefixTable, PrefixTableRow, RowInvitation, SharedKey};
 use crate::contract::item::{JournalKey, JournalRecord, KeyOffer, KeySource, RowKeysRecord, UsedInvitation};
@@ -29,21 +29,6 @@ const CLOCK_IS_SET: u64 = 1_735_689_600;
 const MIN_SPI: u32 = 256;
 /// Most used invitations that are shown.
 const MAX_SHOWN: usize = 10_000;
-
-/// What the key of an update is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KeyRole {
-    /// The key of the row.
-    Row,
-    /// The second key of the row.
-    RowNext,
-    /// The key of the row's invitation.
-    Invitation,
-    /// What one of these was exchanged for.
-    Current,
-    /// A key that was offered; its use ends all before.
-    Offered,
-}
 
 /// What the keys of rows were exchanged for: at most one record for each row, and for each that a faulty file lacks.
 #[derive(Debug, Default)]

@@ -1,6 +1,5 @@
 //! Values that several parts of the home agent share: care-of addresses, options of updates, acknowledgements, timers.
 
-use super::keys::KeyRole;
 use crate::contract::config::nemo::{Authentication, DsmipService};
 use crate::crypto::authenticator::Timestamp;
 use crate::{Time, Via};
@@ -115,6 +114,21 @@ pub(super) struct DsmipEncapsulation {
     pub observed: ObservedSource,
     /// The service of this home agent.
     pub service: DsmipService,
+}
+
+/// What the key of an update is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyRole {
+    /// The key of the row.
+    Row,
+    /// The second key of the row.
+    RowNext,
+    /// The key of the row's invitation.
+    Invitation,
+    /// What one of these was exchanged for.
+    Current,
+    /// A key that was offered; its use ends all before.
+    Offered,
 }
 
 /// The destination of an acknowledgement, and its content so far.

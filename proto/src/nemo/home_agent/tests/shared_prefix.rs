@@ -20,6 +20,7 @@ fn shared() -> HomeAgentConfig {
         prefixes: [prefix("2001:db8::/64")].into(),
         authentication: Authentication::SharedKey(key()),
         next_key: None,
+        invitation: None,
     };
     let gateway = Some(address("2001:db8::ffff"));
     HomeAgentConfig {
