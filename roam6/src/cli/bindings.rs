@@ -5,6 +5,7 @@ use super::output::print;
 use crate::control::Request;
 use crate::control::client::{connect, execute};
 use crate::exit::Failure;
+use crate::service;
 use roam6_proto::base::ids::AddressPair;
 use roam6_wire::HomeAddress;
 use serde_json::Value;
@@ -12,7 +13,7 @@ use std::io::{BufRead, BufReader};
 use std::net::Ipv6Addr;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long `roam6 rekey` waits for the result.
 const REKEY_PATIENCE: Duration = Duration::from_secs(60);
@@ -36,7 +37,7 @@ pub(crate) fn rekey(socket: &Path) -> Result<ExitCode, Failure> {
             "no answer of the home agent within {patience} s; the exchange goes on with the next update (roam6 status)"
         ))
     };
-    let begun = Instant::now();
+    let begun = service::now();
     let events = connect(&Request::Watch, socket)?;
     events.set_read_timeout(Some(REKEY_PATIENCE)).map_err(|error| Failure::Other(error.to_string()))?;
     let mut lines = BufReader::new(events).lines();

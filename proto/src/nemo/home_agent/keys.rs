@@ -293,12 +293,12 @@ impl HomeAgent {
             let at = former.rows.binary_search_by_key(home, |row| row.home_address).ok()?;
             former.rows.get(at)
         };
-        let is_gone = |(home, keys): (&HomeAddress, &Box<RowKeys>)| match (before(home), self.prefix_table_row(*home)) {
+        let is_gone = |home: &HomeAddress, keys: &RowKeys| match (before(home), self.prefix_table_row(*home)) {
             (_, Some(row)) => source_of(row) != Some(keys.record.source),
             (former, None) => former.is_some(),
         };
         let gone: Vec<HomeAddress> =
-            self.exchanged_keys.0.iter().filter(|entry| is_gone(*entry)).map(|(home, _)| *home).collect();
+            self.exchanged_keys.0.iter().filter(|(home, keys)| is_gone(home, keys)).map(|(home, _)| *home).collect();
         for home in gone {
             self.exchanged_keys.0.remove(&home);
             out.drop(Key::JournalRecord(JournalKey::RowKeys(home)));
