@@ -30,7 +30,7 @@ pub enum JournalRecord {
     /// A visited network that passes UDP only.
     Network(NetworkRecord),
     /// Home agent: what the key of a row was exchanged for.
-    RowKeys(RowKeysRecord),
+    RowKeys(Box<RowKeysRecord>),
     /// Mobile router: what the key of the configuration was exchanged for.
     OwnKeys(OwnKeysRecord),
 }

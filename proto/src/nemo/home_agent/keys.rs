@@ -257,7 +257,7 @@ impl HomeAgent {
     /// The journal record of the keys of `home`, if there are any.
     pub(super) fn keys_item(&self, home: HomeAddress) -> Option<Item> {
         let keys = self.exchanged_keys.0.get(&home)?;
-        Some(Item::JournalRecord(JournalRecord::RowKeys(keys.record.clone())))
+        Some(Item::JournalRecord(JournalRecord::RowKeys(Box::new(keys.record.clone()))))
     }
 
     /// The same if it is not in the journal yet.
@@ -282,7 +282,7 @@ impl HomeAgent {
                 out.drop(Key::JournalRecord(JournalKey::RowKeys(home)));
                 continue;
             }
-            let keys = RowKeys { record: record.clone(), offered_at: None, unwritten: false };
+            let keys = RowKeys { record: (**record).clone(), offered_at: None, unwritten: false };
             self.exchanged_keys.0.insert(home, Box::new(keys));
         }
     }
