@@ -26,13 +26,16 @@ function roundUp(value) {
   return [1, 2, 5, 10].map((factor) => factor * power).find((limit) => limit >= value * 0.999) ?? value;
 }
 
+/** Minutes that a chart shows: of the last hour, as little as its points need. */
+const shownMinutes = (span) => [3, 15, 60].find((minutes) => span <= minutes * 60) ?? 60;
+
 /** A chart: `series` is a list of {name, points: [[unix, value or null]]}; `format` writes a value with its unit. */
 export function chart(title, series, format) {
   const times = [...new Set(series.flatMap((one) => one.points.map(([unix]) => unix)))].sort((a, b) => a - b);
-  const last = times.at(-1) ?? 0, first = last - 3600;
+  const last = times.at(-1) ?? 0, minutes = shownMinutes(last - (times[0] ?? 0)), first = last - minutes * 60;
   const values = series.flatMap((one) => one.points.map(([, value]) => value)).filter((value) => value !== null);
   const top = roundUp(Math.max(0, ...values) || 1);
-  const x = (unix) => LEFT + ((unix - first) / 3600) * (WIDTH - LEFT - RIGHT);
+  const x = (unix) => LEFT + ((unix - first) / (minutes * 60)) * (WIDTH - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", tabindex: "0" });
   picture.setAttribute("aria-label", values.length ? `${title}; arrow keys move a cursor` : `${title}: no values yet`);
@@ -40,9 +43,9 @@ export function chart(title, series, format) {
     picture.append(svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(top * share), y2: y(top * share) }));
     picture.append(svg("text", { class: "dim", x: LEFT - 6, y: y(top * share) + 4, "text-anchor": "end" }, values.length ? format(top * share) : ""));
   }
-  for (const minutes of [60, 40, 20, 0]) {
-    const anchor = minutes === 0 ? "end" : "middle";
-    picture.append(svg("text", { class: "dim", x: x(last - minutes * 60), y: HEIGHT - 6, "text-anchor": anchor }, minutes ? `-${minutes} min` : "now"));
+  for (const ago of [minutes, minutes * 2 / 3, minutes / 3, 0]) {
+    const anchor = ago === 0 ? "end" : "middle";
+    picture.append(svg("text", { class: "dim", x: x(last - ago * 60), y: HEIGHT - 6, "text-anchor": anchor }, ago ? `-${ago} min` : "now"));
   }
   series.forEach((one, index) => picture.append(svg("path", { class: `series plot-${index % 4}`, d: line(one.points, x, y) })));
   const caption = html("figcaption");
