@@ -7,10 +7,12 @@ mod bed;
 mod clock;
 mod demo;
 mod experiments;
+mod judge;
 mod live;
 mod load;
 mod mptcp;
 mod report;
+mod rounds;
 mod run;
 mod statistics;
 mod sys;
@@ -50,6 +52,21 @@ enum Command {
     /// stopped.
     #[command(after_help = "Example: roam6-lab report --quick --into target/report")]
     Report(report::ReportOptions),
+    /// Compares the verdicts of two reports of the same version: fails if fewer than 95 % of the bounds have the same one.
+    #[command(after_help = "Example: roam6-lab verdicts /tmp/earlier target/report")]
+    Verdicts {
+        /// A directory of results.
+        folder: PathBuf,
+        /// Another one.
+        other: PathBuf,
+    },
+    /// Shows each figure and table of the papers: what the paper says, what was measured here, and why it differs. Runs nothing.
+    #[command(after_help = "Example: roam6-lab papers --into target/report")]
+    Papers {
+        /// The directory of the results.
+        #[arg(long, value_name = "FOLDER", default_value = "target/report")]
+        into: PathBuf,
+    },
     /// Draws the charts of a result written by `run --json`, with the paper's values.
     Plot {
         /// The result file.
@@ -66,6 +83,8 @@ enum Command {
     DemoShim6(demo::Options),
     /// GeoNetworking: ping and TCP between a moving vehicle and a roadside unit over one, two and three hops.
     DemoGeonet(demo::Options),
+    /// A fleet: three home agents are one; one is cut off, one loses the store, one is upgraded; fails if a connection breaks.
+    DemoFleet(demo::Options),
     /// Shows running networks in a browser: drag the vehicle into another network and watch its connections, or watch
     /// vehicles on a road.
     #[command(after_help = "Example: roam6-lab live geonet --port 8080, then open http://127.0.0.1:8080/")]
@@ -109,7 +128,10 @@ fn execute(command: Command) -> Result<bool> {
         Command::DemoMptcp(options) => demo::run(demo::mptcp::scene, &options),
         Command::DemoShim6(options) => demo::run(demo::shim6::scene, &options),
         Command::DemoGeonet(options) => demo::run(demo::geonet::scene, &options),
+        Command::DemoFleet(options) => demo::run(demo::fleet::scene, &options),
         Command::Plot { result, svg } => report::plot(&result, &svg).map(|()| true),
+        Command::Papers { into } => report::papers_table::print(&into).map(|()| true),
+        Command::Verdicts { folder, other } => report::verdicts::compare(&folder, &other),
         Command::Report(options) => report::run(&options),
         Command::Live { what, port } => live::run(what, port),
         Command::Clean => bed::sandbox::clean(),
@@ -126,10 +148,10 @@ fn run_experiment(name: &str, json: Option<&Path>, quick: bool) -> Result<bool> 
         bail!("no experiment '{name}'; `roam6-lab list` shows them");
     };
     bed::sandbox::enter()?;
-    let mut run = run::Run::begin(quick);
+    let mut run = run::Run::begin(name, quick);
     (experiment.run)(&mut run)?;
     if let Some(path) = json {
-        run.write(name, path)?;
+        run.write(path)?;
     }
     println!("{}", serde_json::to_string_pretty(&run.summary)?);
     for fault in &run.faults {

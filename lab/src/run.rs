@@ -1,9 +1,11 @@
 //! One run of an experiment: its progress, its findings and its result file.
 
 use crate::clock;
+use crate::judge::{Bound, Estimate, NamedEstimate, Verdict, Watch};
 use crate::statistics::round;
 use crate::ui::Progress;
 use anyhow::{Context, Result};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::Path;
@@ -12,26 +14,36 @@ use std::time::Instant;
 
 /// A run and its findings so far.
 pub(crate) struct Run {
+    /// The name of the experiment.
+    pub(crate) experiment: String,
     /// Whether the quick variant is requested, under a minute.
     pub(crate) quick: bool,
     /// One object for each measured case.
     pub(crate) rows: Vec<Value>,
     /// The figures that are compared with bounds.
     pub(crate) summary: Map<String, Value>,
+    /// Intervals of figures of the summary.
+    estimates: Map<String, Value>,
     /// Failed checks that a correct implementation passes on any machine, in words; the run is sound if there are none.
     pub(crate) faults: Vec<String>,
+    /// How many rounds there were, for each series of them.
+    pub(crate) rounds: Vec<Value>,
     progress: Progress,
+    watch: Watch,
     began: Instant,
     /// Load average before the run.
     load: String,
 }
 
 impl Run {
-    /// Begins a run now.
-    pub(crate) fn begin(quick: bool) -> Run {
+    /// Begins a run of an experiment now.
+    pub(crate) fn begin(experiment: &str, quick: bool) -> Run {
         let load = read_trimmed("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned();
         let (progress, began) = (Progress::new(), clock::now());
-        Run { quick, rows: Vec::new(), summary: Map::new(), faults: Vec::new(), progress, began, load }
+        let (summary, estimates) = (Map::new(), Map::new());
+        let (rows, faults, rounds) = (Vec::new(), Vec::new(), Vec::new());
+        let (experiment, watch) = (experiment.to_owned(), Watch::begin());
+        Run { experiment, quick, rows, summary, estimates, faults, rounds, progress, watch, began, load }
     }
 
     /// Sets the number of steps that the experiment has.
@@ -47,6 +59,28 @@ impl Run {
     /// Adds a figure to the summary.
     pub(crate) fn summarise(&mut self, name: &str, value: impl Into<Value>) {
         self.summary.insert(name.to_owned(), value.into());
+    }
+
+    /// Adds a figure and its interval to the summary; `None`: it was not measured.
+    pub(crate) fn estimate(&mut self, name: &str, estimate: Option<Estimate>) {
+        self.summarise(name, estimate.as_ref().map(|estimate| round(estimate.value)));
+        if let Some(estimate) = estimate {
+            self.estimates.insert(name.to_owned(), json!(estimate.rounded()));
+        }
+    }
+
+    /// Adds figures and their intervals.
+    pub(crate) fn estimate_all(&mut self, estimates: impl IntoIterator<Item = NamedEstimate>) {
+        estimates.into_iter().for_each(|(name, estimate)| self.estimate(&name, estimate));
+    }
+
+    /// Requires that a figure does not miss its bound, which must hold on any machine.
+    pub(crate) fn require_bound(&mut self, name: &str) {
+        let value = self.summary.get(name).and_then(Value::as_f64);
+        let estimate = self.estimates.get(name).and_then(|estimate| Estimate::deserialize(estimate).ok());
+        let Some(bound) = Bound::of(&self.experiment, name) else { return };
+        let is_missed = bound.judge(value, estimate.as_ref()) == Verdict::Missed;
+        self.require(!is_missed, || format!("{name} is {value:?}, and should be {}", bound.to_text()));
     }
 
     /// Records `fault` unless `holds`.
@@ -68,37 +102,66 @@ impl Run {
     }
 
     /// Writes the result file: experiment, machine, rows, summary, and the conditions of the run.
-    pub(crate) fn write(&self, experiment: &str, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let document = json!({
-            "experiment": experiment,
+            "experiment": self.experiment,
             "quick": self.quick,
             "seconds": round(self.began.elapsed().as_secs_f64()),
-            "machine": machine(&self.load),
+            "machine": machine(&self.load, self.watch.end().to_json()),
+            "rounds": self.rounds,
             "sound": self.is_sound(),
             "faults": self.faults,
             "rows": self.rows,
             "summary": self.summary,
+            "estimates": self.estimates,
         });
         let text = serde_json::to_string_pretty(&document)?;
         fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
+/// The end of the commit's name if files differ from it.
+pub(crate) const DIRTY: &str = "-dirty";
+
 /// The commit of the working directory, or outside of a checkout the version of this program.
 pub(crate) fn commit() -> String {
     let commit = command_output("git", &["rev-parse", "--short=12", "HEAD"]);
-    if commit.is_empty() { concat!("of version ", env!("CARGO_PKG_VERSION")).to_owned() } else { commit }
+    if commit.is_empty() {
+        return concat!("of version ", env!("CARGO_PKG_VERSION")).to_owned();
+    }
+    let changes = command_output("git", &["status", "--porcelain", "--untracked-files=no"]);
+    if changes.is_empty() { commit } else { commit + DIRTY }
 }
 
-/// The machine, and its load average before the run.
-fn machine(load: &str) -> Value {
+/// The machine, its load average before the run, and what disturbed the run.
+fn machine(load: &str, disturbance: Value) -> Value {
     json!({
         "kernel": read_trimmed("/proc/sys/kernel/osrelease"),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "processor": processor(),
+        "kinds": kinds(),
         "load": load,
+        "disturbance": disturbance,
         "commit": commit(),
         "date": command_output("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
     })
+}
+
+/// The kinds of machine, of those that bounds are for (`where` in lab/papers/bounds.csv).
+fn kinds() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    let has_avx512 = std::arch::is_x86_feature_detected!("avx512f");
+    #[cfg(not(target_arch = "x86_64"))]
+    let has_avx512 = false;
+    let kinds = [(has_avx512, "avx512"), (clock::counts_instructions(), "counted")];
+    kinds.into_iter().filter_map(|(is_one, kind)| is_one.then_some(kind)).collect()
+}
+
+/// The name of the processor; empty if the kernel does not tell.
+fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or(String::new(), |(_, name)| name.trim().to_owned())
 }
 
 fn read_trimmed(path: &str) -> String {
@@ -116,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_unsound_run_lists_its_faults() {
-        let mut run = Run::begin(true);
+        let mut run = Run::begin("nemo/handover", true);
         run.require(true, || unreachable!());
         assert!(run.is_sound() && run.faults.is_empty());
         run.require(1 > 2, || "1 is not more than 2".to_owned());

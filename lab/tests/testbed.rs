@@ -135,6 +135,34 @@ fn mptcp_model_delays_match_the_paper() {
 }
 
 #[test]
+fn nested_mobile_networks_work_through_different_home_agents() {
+    let roam6 = Path::new(LAB).with_file_name("roam6");
+    let name = "nested_mobile_networks_work_through_different_home_agents";
+    if skipped(name, &["ip", "ping", "radvd", "tshark", roam6.to_str().unwrap()]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nested.json");
+    let output = Command::new(LAB).args(["run", "nemo/nested", "--quick", "--json"]).arg(&file).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{stderr}", String::from_utf8_lossy(&output.stdout));
+    let told: serde_json::Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(told["summary"]["mtu_own_agents"], serde_json::json!([1460, 1420, 1380]), "{told}");
+    let deepest = |agents: &str| {
+        let rows = told["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["home_agents"] == agents && row["depth"] == 3).unwrap().clone()
+    };
+    let [one, own] = ["one", "own"].map(deepest);
+    // A busy machine delays more; the path never less: 10 ms to and from each home agent, in both directions.
+    assert!(own["rtt_ms_p50"].as_f64().unwrap() >= 120.0 && one["rtt_ms_p50"].as_f64().unwrap() >= 40.0, "{told}");
+    let visits = |row: &serde_json::Value, host: &str| {
+        row["path"].as_array().unwrap().iter().any(|link| link.as_str().unwrap().starts_with(host))
+    };
+    assert!(["ha.", "ha1.", "ha2."].iter().all(|host| visits(&own, host)), "{own}");
+    assert!(!visits(&one, "ha1."), "{one}");
+}
+
+#[test]
 fn v2i_uses_direct_roadside_and_cellular_paths() {
     let roam6 = Path::new(LAB).with_file_name("roam6");
     let name = "v2i_uses_direct_roadside_and_cellular_paths";

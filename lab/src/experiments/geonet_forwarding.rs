@@ -5,6 +5,11 @@ use crate::experiments::prelude::*;
 use crate::load::geo_stations::{EmulatedStations, FORWARDER};
 
 const NEIGHBOURS: [u16; 4] = [1, 10, 50, 200];
+/// Rounds of a quick run, and the time of a full one.
+const QUICK: usize = 6;
+const BUDGET: Duration = Duration::from_secs(600);
+/// Neighbours, packets per second of each round, and latencies.
+type Lane = (u16, Vec<f64>, Vec<f64>);
 /// Octets of a frame, Ethernet header included.
 const FRAME: usize = 117;
 /// Duration of each burst.
@@ -17,35 +22,57 @@ const CONFIG: &str = "[geo]\ninterfaces = [\"radio0\"]\nposition = { latitude = 
                       packet_data_rate = 4294967295\nbeacon = \"60s\"\n";
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    let rounds = if run.quick { 1 } else { 5 };
-    run.set_steps(NEIGHBOURS.len() * rounds);
-    let mut results = NEIGHBOURS.map(|neighbours| (neighbours, Vec::new(), Vec::new()));
-    // In turn, so that load of the machine affects all of them.
-    for _ in 0..rounds {
-        for (neighbours, rates, latencies) in &mut results {
-            run.step(&format!("{neighbours} neighbours"));
-            let result = measure(*neighbours, run.quick)?;
-            run.require(result.is_correct, || {
-                format!("{neighbours} neighbours: not every packet was forwarded to the right next hop")
-            });
-            rates.push(result.pps);
-            latencies.extend(result.latencies);
+    let mut rounds = if run.quick { Rounds::fixed(run, QUICK) } else { Rounds::growing(run, [BUDGET; 2]) };
+    run.set_steps(rounds.expected());
+    let mut results: Vec<Lane> = NEIGHBOURS.map(|neighbours| (neighbours, Vec::new(), Vec::new())).into();
+    while let Some(at) = rounds.next() {
+        run.step(&format!("round {}", at + 1));
+        let of_round = measure_round(run, at)?;
+        if rounds.keep() {
+            for (neighbours, rates, latencies) in &mut results {
+                let own = of_round.iter().filter(|(number, _)| number == neighbours);
+                own.for_each(|(_, result)| {
+                    rates.push(result.pps);
+                    latencies.extend(&result.latencies);
+                });
+            }
         }
+        rounds.look(|rounds| estimates(rounds, &results));
     }
-    let mut medians = Vec::new();
+    run.estimate_all(estimates(&rounds, &results));
+    rounds.finish(run);
     for (neighbours, rates, latencies) in &results {
-        let (pps, latency) = (percentile(rates, 0.5), percentile(latencies, 0.5));
         run.rows.push(json!({
             "neighbours": neighbours, "frame_octets": FRAME, "pps_of_a_core": distribution(rates), "latency_us": distribution(latencies),
         }));
-        medians.extend(pps);
-        run.summarise(&format!("greedy_pps_{neighbours}"), pps.map(f64::round));
-        run.summarise(&format!("latency_us_p50_{neighbours}"), latency.map(round));
-    }
-    if let (Some(few), Some(many)) = (medians.first(), medians.last()) {
-        run.summarise("greedy_200_over_1", round(many / few.max(1.0)));
+        run.summarise(&format!("latency_us_p50_{neighbours}"), percentile(latencies, 0.5).map(round));
     }
     Ok(())
+}
+
+/// Measures each number of neighbours once. Another one begins each round, so that a machine that slows down does not look like
+/// an effect of their number.
+fn measure_round(run: &mut Run, at: usize) -> Result<Vec<(u16, BurstResult)>> {
+    let mut turn = NEIGHBOURS;
+    turn.rotate_left(at % NEIGHBOURS.len());
+    let mut results = Vec::new();
+    for neighbours in turn {
+        let result = measure(neighbours, run.quick)?;
+        run.require(result.is_correct, || {
+            format!("{neighbours} neighbours: not every packet was forwarded to the right next hop")
+        });
+        results.push((neighbours, result));
+    }
+    Ok(results)
+}
+
+fn estimates(rounds: &Rounds, results: &[Lane]) -> Vec<NamedEstimate> {
+    let rate = |(neighbours, rates, _): &Lane| (format!("greedy_pps_{neighbours}"), rounds.median(rates));
+    let mut figures: Vec<NamedEstimate> = results.iter().map(rate).collect();
+    if let [(_, few, _), .., (_, many, _)] = results {
+        figures.push(("greedy_200_over_1".to_owned(), rounds.ratio(many, few)));
+    }
+    figures
 }
 
 /// The result of one burst.

@@ -50,24 +50,30 @@ struct RttNetwork {
 type RoundTrips = Vec<f64>;
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    let (step, count) = if run.quick { (370, 20) } else { (20, 100) };
+    let (step, count) = if run.quick { (370, 24) } else { (20, 96) };
+    let blocks = if run.quick { 6 } else { 8 };
     let sizes: Vec<usize> = (20..=1500).step_by(step).collect();
     run.set_steps(2 * sizes.len() + 1);
     let mut network = RttNetwork::build()?;
     let mut lost = 0;
     for (hops, place) in (1..).zip(DISTANCES) {
         network.place_second(place, hops)?;
-        let mut overheads = Vec::new();
+        // Of each block the difference at each size.
+        let mut overheads = vec![Vec::new(); blocks];
+        let mut medians = Vec::new();
         for size in &sizes {
             run.step(&format!("{hops} hops, {size} octets"));
             // In turn, so that load of the machine affects both.
             let (mut geo, mut plain) = (RoundTrips::new(), RoundTrips::new());
-            for _ in 0..4 {
-                plain.extend(network.ping(PingPath::Plain, *size, count / 4)?);
-                geo.extend(network.ping(PingPath::Geo, *size, count / 4)?);
+            for of_block in &mut overheads {
+                let without = network.ping(PingPath::Plain, *size, count / blocks)?;
+                let with = network.ping(PingPath::Geo, *size, count / blocks)?;
+                let middle = |times: &RoundTrips| percentile(times, 0.5).unwrap_or(f64::INFINITY);
+                of_block.push((middle(&with) - middle(&without)) * 1000.0);
+                plain.extend(without);
+                geo.extend(with);
             }
-            let median = |times: &RoundTrips| percentile(times, 0.5).unwrap_or(f64::INFINITY);
-            overheads.push((median(&geo) - median(&plain)) * 1000.0);
+            medians.extend(percentile(&geo, 0.5));
             for (way, times) in [("geonetworking", geo), ("plain", plain)] {
                 lost += count - times.len();
                 run.rows.push(json!({
@@ -76,7 +82,9 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
                 }));
             }
         }
-        run.summarise(&format!("overhead_us_p50_{hops}hop"), percentile(&overheads, 0.5).map(round));
+        let by_block: Vec<f64> = overheads.iter().filter_map(|sizes| percentile(sizes, 0.5)).collect();
+        run.estimate(&format!("overhead_us_p50_{hops}hop"), median(&by_block, LEVEL));
+        run.summarise(&format!("rtt_ms_p50_{hops}hop"), percentile(medians, 0.5).map(round));
     }
     run.step("cold location tables");
     first_packets(&mut network, if run.quick { 1 } else { 10 }, run)?;

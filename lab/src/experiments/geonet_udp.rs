@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The paper's rates, kbit/s.
-const RATES: [u64; 4] = [250, 500, 1000, 2000];
+const RATES: [u64; 6] = [250, 500, 1000, 1250, 1750, 2000];
 /// Rates of the search for the limit, kbit/s, and their datagram size; 1300 octets fit into one packet.
 const SEARCH: [u64; 10] = [5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_200_000];
 const SEARCH_OCTETS: usize = 1300;
@@ -35,6 +35,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
             least = least.min(share);
             run.rows.push(json!({
                 "kbit_s": rate, "octets": size, "sent": sent, "received": received, "delivery": round(share),
+                "kbit_s_received": round(received as f64 * *size as f64 * 8.0 / span.as_secs_f64() / 1000.0),
             }));
         }
     }

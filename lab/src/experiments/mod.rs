@@ -13,6 +13,7 @@ mod mptcp_many;
 mod mptcp_model;
 mod mptcp_scenarios;
 mod nemo_blackhole;
+mod nemo_boards;
 mod nemo_brownout;
 mod nemo_crash;
 mod nemo_firewall;
@@ -22,6 +23,7 @@ mod nemo_home_agent_failover;
 mod nemo_home_and_away;
 mod nemo_hostile;
 mod nemo_idle;
+mod nemo_media;
 mod nemo_nested;
 mod nemo_scale;
 mod nemo_storm;
@@ -40,9 +42,11 @@ use prelude::{Result, Run};
 /// What experiments use.
 mod prelude {
     pub(super) use crate::clock;
+    pub(super) use crate::judge::{Estimate, LEVEL, NamedEstimate, median, ratio_of_medians};
     pub(super) use crate::load::{Delivery, Endpoint, Protocol, Stamp, Train, Transfer, TransferLoad};
+    pub(super) use crate::rounds::Rounds;
     pub(super) use crate::run::Run;
-    pub(super) use crate::statistics::{distribution, min_of_directions, percentile, ratio, round};
+    pub(super) use crate::statistics::{distribution, percentile, round};
     pub(super) use anyhow::{Context, Result, anyhow, bail, ensure};
     pub(super) use serde_json::{Value, json};
     pub(super) use std::thread::sleep;
@@ -55,66 +59,106 @@ pub(crate) struct Experiment {
     pub(crate) name: &'static str,
     /// What it measures, in one line.
     pub(crate) about: &'static str,
+    /// Its text and its charts on the page: a file of `lab/src/report/contents/`, named after its module.
+    pub(crate) contents: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) place: Place,
     /// Runs it.
     pub(crate) run: fn(&mut Run) -> Result<()>,
 }
 
-/// Makes the table of experiments from modules, names and descriptions.
+/// Whether the load of the machine can change the figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Counts: it may share the machine.
+    Exact,
+    /// Times and ratios: it has the machine to itself.
+    Timed,
+}
+
+/// Where an experiment runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In network namespaces of this machine.
+    Here,
+    /// In a virtual machine whose clock counts instructions (`scripts/vm-run -i`).
+    #[allow(dead_code, reason = "the experiments that count are being written")]
+    Counted,
+    /// In a virtual machine with the distribution's kernel (`scripts/vm-run`).
+    #[allow(dead_code, reason = "the experiments that need it are being written")]
+    OtherKernel,
+    /// On emulated boards (qemu-system-*), beside network namespaces of this machine.
+    Boards,
+}
+
+/// Makes the table of experiments from modules, names, kinds, places and descriptions.
 macro_rules! experiments {
-    ($($module:ident, $name:literal, $about:literal;)*) => {
+    ($($module:ident, $name:literal, $kind:ident, $place:ident, $about:literal;)*) => {
         /// All experiments.
-        pub(crate) const ALL: &[Experiment] = &[$(Experiment { name: $name, about: $about, run: $module::run }),*];
+        pub(crate) const ALL: &[Experiment] = &[$(Experiment {
+            name: $name,
+            about: $about,
+            contents: include_str!(concat!("../report/contents/", stringify!($module), ".json")),
+            kind: Kind::$kind,
+            place: Place::$place,
+            run: $module::run,
+        }),*];
     };
 }
 
 experiments! {
-    doctor, "doctor",
+    doctor, "doctor", Exact, Here,
         "roam6 doctor: faults made one by one, named first or not, and false alarms on a healthy system";
-    geonet_city, "geonet/city",
+    geonet_city, "geonet/city", Exact, Here,
         "1,000 vehicles on a street grid, simulated: delivery to reachable stations, hops, frames";
-    geonet_forwarding, "geonet/forwarding",
+    geonet_forwarding, "geonet/forwarding", Timed, Here,
         "packets per second of a forwarder on one core with 1, 10, 50 and 200 neighbours";
-    geonet_rtt, "geonet/rtt",
+    geonet_rtt, "geonet/rtt", Timed, Here,
         "ping between vehicles over GeoNetworking and over plain IPv6, 20 to 1500 octets, one and two hops";
-    geonet_tcp, "geonet/tcp", "TCP through a column of vehicles that passes both ends";
-    geonet_udp, "geonet/udp",
+    geonet_tcp, "geonet/tcp", Exact, Here, "TCP through a column of vehicles that passes both ends";
+    geonet_udp, "geonet/udp", Timed, Here,
         "datagrams between vehicles: delivery at the paper's rates and sizes, and the highest rate";
-    geonet_v2i, "geonet/v2i", "two vehicles and a roadside unit: direct, roadside and cellular paths; TCP survives";
-    lab_links, "lab/links", "the testbed itself: delay, loss and re-plugging of its links";
-    mptcp_handover, "mptcp/handover",
+    geonet_v2i, "geonet/v2i", Exact, Here, "two vehicles and a roadside unit: direct, roadside and cellular paths; TCP survives";
+    lab_links, "lab/links", Timed, Here, "the testbed itself: delay, loss and re-plugging of its links";
+    mptcp_handover, "mptcp/handover", Timed, Here,
         "one connection through hard, planned and black-hole handovers, with and without MPTCP";
-    mptcp_many, "mptcp/many",
+    mptcp_many, "mptcp/many", Timed, Here,
         "50 nodes inside at once, by classical NEMO and with MPTCP: throughput, fairness, handover gaps";
-    mptcp_model, "mptcp/model", "P2 equations 1 to 5: computed and measured delays";
-    mptcp_scenarios, "mptcp/scenarios",
+    mptcp_model, "mptcp/model", Timed, Here, "P2 equations 1 to 5: computed and measured delays";
+    mptcp_scenarios, "mptcp/scenarios", Timed, Here,
         "P2 Figs 4, 5: NS0, NS1C, NS1P, NS2C, NS2P; round trips and throughput over message sizes";
-    nemo_blackhole, "nemo/blackhole",
+    nemo_blackhole, "nemo/blackhole", Timed, Here,
         "an uplink with carrier that carries nothing any more: how long traffic stands still";
-    nemo_brownout, "nemo/brownout",
+    nemo_boards, "nemo/boards", Timed, Boards,
+        "P1 Figs 4 to 8: instructions a packet on emulated boards: plain routing, the kernel's tunnel, BPF";
+    nemo_brownout, "nemo/brownout", Timed, Here,
         "an uplink with carrier that loses, delays or swallows packets: when it is left, how often traffic moves";
-    nemo_crash, "nemo/crash", "kill -9 of home agent and mobile router under traffic";
-    nemo_firewall, "nemo/firewall",
+    nemo_crash, "nemo/crash", Exact, Here, "kill -9 of home agent and mobile router under traffic";
+    nemo_firewall, "nemo/firewall", Timed, Here,
         "a stateful firewall on either end of the tunnel: packets that violate its rules, and its cost";
-    nemo_flows, "nemo/flows", "path selection for 1, 8 and 64 flows: packets per second of CPU time";
-    nemo_handover, "nemo/handover", "gap and loss of planned, link-down, hard and black-hole handovers";
-    nemo_home_agent_failover, "nemo/home-agent-failover",
+    nemo_flows, "nemo/flows", Timed, Here, "path selection for 1, 8 and 64 flows: packets per second of CPU time";
+    nemo_handover, "nemo/handover", Timed, Here, "gap and loss of planned, link-down, hard and black-hole handovers";
+    nemo_home_agent_failover, "nemo/home-agent-failover", Timed, Here,
         "a home agent dies under traffic and returns: gap over uplinks with IPv6, IPv4, and IPv4 behind a NAT";
-    nemo_home_and_away, "nemo/home-and-away",
+    nemo_home_and_away, "nemo/home-and-away", Timed, Here,
         "one uplink at home, one away, both in use: gap and loss when either is pulled or comes back";
-    nemo_hostile, "nemo/hostile", "a million hostile messages and seven attacks against running daemons";
-    nemo_idle, "nemo/idle", "memory, wake-ups and CPU time without traffic; traffic of an uplink in use and of one in reserve";
-    nemo_nested, "nemo/nested", "nested mobile networks, depth 1 to 3: path and MTU";
-    nemo_scale, "nemo/scale", "10 to 1 000 000 bindings in one home agent: rate, memory, delay";
-    nemo_storm, "nemo/storm", "100 000 mobile routers register at once after the home agent was killed";
-    nemo_throughput, "nemo/throughput",
-        "P1 Fig 7: packets per second of CPU time by plain routing, by the tunnel, by the kernel's tunnels";
-    nemo_uplinks, "nemo/uplinks",
+    nemo_hostile, "nemo/hostile", Exact, Here, "a million hostile messages and seven attacks against running daemons";
+    nemo_idle, "nemo/idle", Exact, Here, "memory, wake-ups and CPU time without traffic; traffic of an uplink in use and of one in reserve";
+    nemo_media, "nemo/media", Timed, Here,
+        "P1, slides: voice, video and mail through each kind of move: loss, jitter, opinion score, freezes";
+    nemo_nested, "nemo/nested", Timed, Here,
+        "P1 Fig 2: nested mobile networks, depth 1 to 3, with one home agent and one for each: delay, path, MTU";
+    nemo_scale, "nemo/scale", Timed, Here, "10 to 1 000 000 bindings in one home agent: rate, memory, delay";
+    nemo_storm, "nemo/storm", Exact, Here, "100 000 mobile routers register at once after the home agent was killed";
+    nemo_throughput, "nemo/throughput", Timed, Here,
+        "P1 Figs 5, 6: packets per second of CPU time by plain routing, by the tunnel, by the kernel's tunnels";
+    nemo_uplinks, "nemo/uplinks", Timed, Here,
         "two uplinks, each IPv6, IPv4, IPv4 behind NAT or IPv6 where UDP alone passes: gap, loss, weights";
-    shim6_contexts, "shim6/contexts", "1 000 to 100 000 contexts: time of an I2, memory";
-    shim6_generation, "shim6/generation", "CGA and HBA generation: candidates per second, time by Sec, key, threads";
-    shim6_hostile, "shim6/hostile", "a million hostile messages against a running shim";
-    shim6_negotiation, "shim6/negotiation", "I1 to R2: no proof, HBA, CGA; 2, 5 and 10 locators";
-    shim6_recovery, "shim6/recovery", "a provider fails silently: outage of TCP and UDP";
-    shim6_servers, "shim6/servers", "a campus server with millions of flows: simultaneous contexts (simulated)";
-    shim6_throughput, "shim6/throughput", "bulk TCP: plain, with a context, rewritten, plain without TSO";
+    shim6_contexts, "shim6/contexts", Timed, Here, "1 000 to 100 000 contexts: time of an I2, memory";
+    shim6_generation, "shim6/generation", Timed, Here, "CGA and HBA generation: candidates per second, time by Sec, key, threads";
+    shim6_hostile, "shim6/hostile", Exact, Here, "a million hostile messages against a running shim";
+    shim6_negotiation, "shim6/negotiation", Timed, Here, "I1 to R2: no proof, HBA, CGA; 2, 5 and 10 locators";
+    shim6_recovery, "shim6/recovery", Timed, Here, "a provider fails silently: outage of TCP and UDP";
+    shim6_servers, "shim6/servers", Exact, Here, "a campus server with millions of flows: simultaneous contexts (simulated)";
+    shim6_throughput, "shim6/throughput", Timed, Here, "bulk TCP: plain, with a context, rewritten, plain without TSO";
 }

@@ -32,7 +32,7 @@ const RATE: u32 = 100;
 const TRANSFER_RATE: u64 = 500_000;
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    let times = if run.quick { 4 } else { 20 };
+    let times = if run.quick { 6 } else { 20 };
     run.set_steps(times * 3);
     let access = LinkSpec { delay: DELAY, ..LinkSpec::default() };
     let (network, vehicle) = two_uplinks(Duration::ZERO, access)?;
@@ -48,8 +48,9 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
 }
 
 fn summarise(run: &mut Run, name: &str, gaps: &[f64]) {
-    run.summarise(&format!("{name}_p50"), percentile(gaps, 0.5).map(round));
+    run.estimate(&format!("{name}_p50"), median(gaps, LEVEL));
     run.summarise(&format!("{name}_p95"), percentile(gaps, 0.95).map(round));
+    run.summarise(&format!("{name}_max"), percentile(gaps, 1.0).map(round));
 }
 
 /// When TCP segments left the tunnel: towards the correspondent, and towards the node inside; microseconds since 1970.

@@ -69,8 +69,9 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         run.rows.push(json!({ "fault": name, "left_ms": distribution(left.iter().copied()) }));
         all.extend(left);
     }
-    run.summarise("left_ms_p50", percentile(all.iter().copied(), 0.5).map(round));
-    run.summarise("left_ms_p95", percentile(all, 0.95).map(round));
+    run.estimate("left_ms_p50", median(&all, LEVEL));
+    run.summarise("left_ms_p95", percentile(all.iter(), 0.95).map(round));
+    run.summarise("left_ms_max", percentile(all, 1.0).map(round));
 
     run.step("flapping");
     let (begin, end) = (clock::unix_micros(), clock::now() + flapping);

@@ -9,6 +9,8 @@ use crate::topology::chain::{FIRST_MARKED_FLOW, Forwarding};
 use std::collections::BTreeMap;
 
 const FLOWS: [u16; 3] = [1, 8, 64];
+/// The time of a quick and of a full run.
+const BUDGETS: [Duration; 2] = [Duration::from_secs(90), Duration::from_secs(480)];
 /// Octets of a packet.
 const PACKET: usize = 250;
 /// Warm-up frames of a burst, so that flow cache misses are not measured.
@@ -48,48 +50,70 @@ impl Choice {
 type Bursts = BTreeMap<(Choice, u16, bool), Vec<Burst>>;
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    let (rounds, frames) = if run.quick { (3, 30_000) } else { (9, 120_000) };
-    run.set_steps(rounds);
-    let mut bench = ChainBench::new(&[Forwarding::Plain, Forwarding::FlowBinding])?;
-    let mut bursts = Bursts::new();
-    let mut shares = BTreeMap::new();
-    for at in 0..rounds {
-        run.step(&format!("round {} of {rounds}", at + 1));
-        for flows in (0..FLOWS.len()).filter_map(|place| FLOWS.get((place + at) % FLOWS.len())) {
-            for (choice, upward) in CHOICES.into_iter().flat_map(|choice| [(choice, false), (choice, true)]) {
-                let kind = if choice == Choice::Plain { Forwarding::Plain } else { Forwarding::FlowBinding };
-                let first = choice.first_flow();
-                // Towards the mobile router the home agent selects the path; these are its counters.
-                let counted = kind == Forwarding::FlowBinding && !upward;
-                let before = counted.then(|| sent_by_path(&bench)).transpose()?;
-                let burst = bench.send_burst((kind, upward), PACKET, first..first + flows, (WARM_UP, frames))?;
-                bursts.entry((choice, *flows, upward)).or_default().push(burst);
-                if let Some(before) = before {
-                    shares.insert((choice, *flows), share(before, sent_by_path(&bench)?));
-                }
-            }
+    let frames = if run.quick { 30_000 } else { 120_000 };
+    let mut rounds = Rounds::growing(run, BUDGETS);
+    run.set_steps(rounds.expected());
+    let (mut bursts, mut shares) = (Bursts::new(), BTreeMap::new());
+    while let Some(at) = rounds.next() {
+        run.step(&format!("round {}", at + 1));
+        let of_round = measure(at, frames, &mut shares)?;
+        if rounds.keep() {
+            of_round.into_iter().for_each(|(lane, own)| bursts.entry(lane).or_default().extend(own));
         }
+        rounds.look(|rounds| estimates(rounds, &bursts));
     }
+    run.estimate_all(estimates(&rounds, &bursts));
+    rounds.finish(run);
     summarise(run, &bursts, &shares);
     Ok(())
 }
 
-fn summarise(run: &mut Run, bursts: &Bursts, shares: &BTreeMap<(Choice, u16), f64>) {
+/// Builds the networks, and measures all in turn; also the second uplink's share of each kind of flows.
+fn measure(at: usize, frames: u32, shares: &mut BTreeMap<(Choice, u16), f64>) -> Result<Bursts> {
+    let mut bench = ChainBench::new(&[Forwarding::Plain, Forwarding::FlowBinding])?;
+    let mut bursts = Bursts::new();
+    for flows in (0..FLOWS.len()).filter_map(|place| FLOWS.get((place + at) % FLOWS.len())) {
+        for (choice, upward) in CHOICES.into_iter().flat_map(|choice| [(choice, false), (choice, true)]) {
+            let kind = if choice == Choice::Plain { Forwarding::Plain } else { Forwarding::FlowBinding };
+            let first = choice.first_flow();
+            // Towards the mobile router the home agent selects the path; these are its counters.
+            let counted = kind == Forwarding::FlowBinding && !upward;
+            let before = counted.then(|| sent_by_path(&bench)).transpose()?;
+            let burst = bench.send_burst((kind, upward), PACKET, first..first + flows, (WARM_UP, frames))?;
+            bursts.entry((choice, *flows, upward)).or_default().push(burst);
+            if let Some(before) = before {
+                shares.insert((choice, *flows), share(before, sent_by_path(&bench)?));
+            }
+        }
+    }
+    Ok(bursts)
+}
+
+/// The ratios, each the lesser of both directions.
+fn estimates(rounds: &Rounds, bursts: &Bursts) -> Vec<NamedEstimate> {
     let rates = |(choice, flows), upward| -> Vec<f64> {
         bursts.get(&(choice, flows, upward)).into_iter().flatten().map(Burst::kpps).collect()
     };
-    let over = |these, those| min_of_directions(|upward| ratio(&rates(these, upward), &rates(those, upward)));
+    let over = |these, those| {
+        let direction = |upward| rounds.ratio(&rates(these, upward), &rates(those, upward));
+        Estimate::least([false, true].into_iter().filter_map(direction))
+    };
+    let mut figures = Vec::new();
     for choice in CHOICES {
         let name = format!("{choice:?}").to_lowercase();
         for flows in FLOWS {
             if flows > 1 {
-                run.summarise(&format!("{name}_{flows}_over_1"), over((choice, flows), (choice, 1)));
+                figures.push((format!("{name}_{flows}_over_1"), over((choice, flows), (choice, 1))));
             }
             if choice != Choice::Plain {
-                run.summarise(&format!("{name}_over_plain_{flows}"), over((choice, flows), (Choice::Plain, flows)));
+                figures.push((format!("{name}_over_plain_{flows}"), over((choice, flows), (Choice::Plain, flows))));
             }
         }
     }
+    figures
+}
+
+fn summarise(run: &mut Run, bursts: &Bursts, shares: &BTreeMap<(Choice, u16), f64>) {
     for ((_, flows), share) in shares.iter().filter(|((choice, _), _)| *choice == Choice::Weighted) {
         run.summarise(&format!("second_uplink_share_{flows}"), round(*share));
     }

@@ -19,7 +19,7 @@ struct Series {
 }
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    let times = if run.quick { 2 } else { 30 };
+    let times = if run.quick { 8 } else { 30 };
     run.set_steps(times * 4 * DELAYS.len());
     let (mut all, mut tcp_survived) = (Vec::new(), true);
     for delay in DELAYS {
@@ -118,13 +118,15 @@ fn summarise(run: &mut Run, all: &[Series]) {
     // The larger of both delays, each less its own round-trip time.
     let worst = |kind, pick: fn(&HandoverMeasurement) -> f64, less: bool| {
         let medians = of(kind).filter_map(move |series| {
-            Some(percentile(series.each(pick), 0.5)? - if less { series.round_trip } else { 0.0 })
+            let less = if less { series.round_trip } else { 0.0 };
+            median(&series.each(pick).map(|gap| gap - less).collect::<Vec<_>>(), LEVEL)
         });
-        medians.reduce(f64::max).map(round)
+        Estimate::most(medians)
     };
-    run.summarise("linkdown_gap_minus_rtt_ms_p50", worst("linkdown", |one| one.gap_fine, true));
-    run.summarise("hard_gap_minus_rtt_ms_p50", worst("hard", |one| one.from_link_up.unwrap_or(f64::INFINITY), true));
-    run.summarise("blackhole_gap_ms_p50", worst("blackhole", |one| one.gap_fine, false));
+    let from_link_up = |one: &HandoverMeasurement| one.from_link_up.unwrap_or(f64::INFINITY);
+    run.estimate("linkdown_gap_minus_rtt_ms_p50", worst("linkdown", |one| one.gap_fine, true));
+    run.estimate("hard_gap_minus_rtt_ms_p50", worst("hard", from_link_up, true));
+    run.estimate("blackhole_gap_ms_p50", worst("blackhole", |one| one.gap_fine, false));
 }
 
 fn phase_medians(measurements: &[HandoverMeasurement]) -> Value {

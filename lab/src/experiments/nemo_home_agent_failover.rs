@@ -41,19 +41,19 @@ struct Outcome {
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let times = if run.quick { 2 } else { 10 };
     run.set_steps(times * ACCESSES.len());
-    let (mut survived, mut changes, mut worst) = (true, 0, 0.0_f64);
+    let (mut survived, mut changes, mut medians) = (true, 0, Vec::new());
     for (name, access) in ACCESSES {
         let (outcome, whole) = fail_over(run, name, access, times).with_context(|| name.to_owned())?;
         survived &= whole;
         changes += outcome.returned_changes;
         for (way, gaps) in [("up", outcome.up), ("down", outcome.down)] {
-            let median = percentile(gaps.iter().copied(), 0.5).map(round);
-            worst = worst.max(median.unwrap_or(f64::INFINITY));
-            run.summarise(&format!("gap_ms_p50_{name}_{way}"), median);
+            let median = median(&gaps, LEVEL);
+            medians.extend(median.clone());
+            run.estimate(&format!("gap_ms_p50_{name}_{way}"), median);
             run.rows.push(json!({ "uplink": name, "way": way, "gap_ms": distribution(gaps) }));
         }
     }
-    run.summarise("gap_ms_p50", Some(worst).filter(|worst| worst.is_finite()));
+    run.estimate("gap_ms_p50", Estimate::most(medians));
     run.summarise("returned_changes", changes);
     run.require_tcp(survived);
     Ok(())

@@ -89,6 +89,6 @@ fn summarise(run: &mut Run, all: &[Series]) {
     let series = |carrying| all.iter().filter(move |series| series.carrying == carrying).map(|one| &one.handovers);
     let pulled = series(true).flat_map(|one| one.each(|one| one.gap_fine).map(|gap| gap - one.round_trip));
     let lost = series(false).flat_map(|one| one.each(|one| (one.lost + one.lost_fine) as f64));
-    run.summarise("pulled_gap_minus_rtt_ms_p50", percentile(pulled, 0.5).map(round));
+    run.estimate("pulled_gap_minus_rtt_ms_p50", median(&pulled.collect::<Vec<_>>(), LEVEL));
     run.summarise("otherwise_lost_max", percentile(lost, 1.0));
 }

@@ -3,7 +3,6 @@
 
 use crate::bed::{Host, sandbox};
 use crate::experiments::prelude::*;
-use crate::load::packet_generator::thread_cpu_time;
 use crate::load::registrations::{CORRESPONDENT, RegistrationLoad, RouterTaps, mobile_network, prefix_table};
 use roam6_wire::ip6::{self, Header, protocol};
 use std::fs;
@@ -25,13 +24,17 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     let frames = if run.quick { 100_000 } else { 400_000 };
     let on_disk = if run.quick { 1000 } else { 10_000 };
     run.set_steps(sizes.len() + 1);
+    let mut rates = Vec::new();
     for size in sizes {
         run.step(&format!("{size} bindings"));
-        run.rows.push(measure(*size, frames, Some(size) == sizes.last())?);
+        let (row, of_size) = measure(*size, frames, Some(size) == sizes.last())?;
+        run.rows.push(row);
+        rates.push(of_size);
     }
     run.step(&format!("{on_disk} bindings, journal on disk"));
     let disk = measure_disk(on_disk)?;
     summarise(run, &disk);
+    summarise_forwarding(run, &rates);
     run.rows.push(disk);
     Ok(())
 }
@@ -40,14 +43,7 @@ fn summarise(run: &mut Run, disk: &Value) {
     let figure = |name: &str| -> Vec<f64> {
         run.rows.iter().filter_map(|row| row.pointer(name).and_then(Value::as_f64)).collect()
     };
-    // The slowest size relative to the smallest one.
-    let ratio = |name: &str| {
-        let rates = figure(name);
-        let smallest = rates.first().copied().unwrap_or_default();
-        Some(round(rates.into_iter().fold(f64::INFINITY, f64::min) / smallest))
-    };
     let last = |name: &str| figure(name).last().copied();
-    let over_plain = |ours: &str, plain: &str| last(ours).zip(last(plain)).map(|(ours, plain)| round(ours / plain));
     let resident = figure("/resident_after_kb");
     let grown = resident.last().zip(resident.first()).map(|(most, least)| (most - least) * 1024.0);
     let largest = last("/bindings");
@@ -63,17 +59,38 @@ fn summarise(run: &mut Run, disk: &Value) {
         ("bu_to_ba_while_table_read_ms_max", last("/bu_to_ba_while_table_read_ms/max")),
         ("disk_registrations_per_s", on_disk("/registrations_per_s")),
         ("disk_bu_to_ba_ms_p50", on_disk("/bu_to_ba_ms/p50")),
-        ("forwarding_ratio_min", ratio("/forwarding_kpps_per_core")),
-        ("forwarding_random_ratio_min", ratio("/forwarding_random_kpps_per_core")),
-        ("plain_random_ratio_min", ratio("/plain_random_kpps_per_core")),
-        ("forwarding_over_plain_at_max", over_plain("/forwarding_kpps_per_core", "/plain_kpps_per_core")),
-        (
-            "forwarding_random_over_plain_at_max",
-            over_plain("/forwarding_random_kpps_per_core", "/plain_random_kpps_per_core"),
-        ),
     ];
     for (name, value) in summary {
         run.summarise(name, value);
+    }
+}
+
+/// Rates of a number of bindings, burst by burst: of the home agent and of the plain router, with packets to few networks
+/// and to any of them.
+#[derive(Default)]
+struct SizeRates {
+    few: [Vec<f64>; 2],
+    random: [Vec<f64>; 2],
+}
+
+/// The slowest size over the smallest one, which is measured minutes before; and home agent over plain router, in turn.
+fn summarise_forwarding(run: &mut Run, all: &[SizeRates]) {
+    type Pick = fn(&SizeRates) -> &[Vec<f64>; 2];
+    let lasting = |pick: fn(&SizeRates) -> &[f64]| {
+        let (first, others) = all.split_first()?;
+        Estimate::least(others.iter().filter_map(|one| ratio_of_medians(pick(one), pick(first), LEVEL)))
+    };
+    run.estimate("forwarding_ratio_min", lasting(|rates| &rates.few[0]));
+    run.estimate("forwarding_random_ratio_min", lasting(|rates| &rates.random[0]));
+    run.estimate("plain_random_ratio_min", lasting(|rates| &rates.random[1]));
+    let pairs: [(&str, Pick); 2] = [
+        ("forwarding_over_plain_at_max", |rates| &rates.few),
+        ("forwarding_random_over_plain_at_max", |rates| &rates.random),
+    ];
+    for (name, pick) in pairs {
+        let [ours, theirs] = all.last().map(pick).cloned().unwrap_or_default();
+        let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
+        run.estimate(name, median(&ratios, LEVEL));
     }
 }
 
@@ -88,7 +105,7 @@ struct RouterUnderTest<'a> {
 }
 
 #[expect(clippy::indexing_slicing, reason = "a row is a JSON object")]
-fn measure(size: u32, frames: usize, is_largest: bool) -> Result<Value> {
+fn measure(size: u32, frames: usize, is_largest: bool) -> Result<(Value, SizeRates)> {
     let mut load = RegistrationLoad::start(size, None)?;
     let empty = load.daemon.anonymous_memory()?;
     let mut row = count_updates(&mut load)?;
@@ -105,14 +122,17 @@ fn measure(size: u32, frames: usize, is_largest: bool) -> Result<Value> {
     let mut plain = plain_router(&host, size)?;
     let mut share = f64::INFINITY;
     let active: Vec<u32> = (0..ACTIVE_NETWORKS).map(|_| load.random_router()).collect();
-    for (kind, active) in [("", Some(&active)), ("random_", None)] {
-        let [ours, theirs, delivered] = compare_routers(&mut load, &mut plain, frames, active.map(Vec::as_slice))?;
-        row[format!("forwarding_{kind}kpps_per_core")] = round(ours).into();
-        row[format!("plain_{kind}kpps_per_core")] = round(theirs).into();
+    let mut rates = SizeRates::default();
+    for (kind, active, rates) in [("", Some(&active), &mut rates.few), ("random_", None, &mut rates.random)] {
+        let delivered;
+        (*rates, delivered) = compare_routers(&mut load, &mut plain, frames, active.map(Vec::as_slice))?;
+        let [ours, theirs] = rates.each_ref().map(|rates| percentile(rates, 0.5).map(round));
+        row[format!("forwarding_{kind}kpps_per_core")] = ours.into();
+        row[format!("plain_{kind}kpps_per_core")] = theirs.into();
         share = share.min(delivered);
     }
     row["forwarded_share"] = round(share).into();
-    Ok(row)
+    Ok((row, rates))
 }
 
 /// The cost of a journal on a disk.
@@ -142,21 +162,16 @@ impl<'a> RouterUnderTest<'a> {
 
     /// Sends all packets, then counts those that came out.
     fn burst(&mut self, packets: &[Vec<u8>]) -> Result<()> {
-        let before = thread_cpu_time()?;
+        let before = clock::thread_cpu_time();
         for packet in packets {
             self.taps.correspondent_link.send(packet)?;
         }
-        self.rates.push(packets.len() as f64 / (thread_cpu_time()? - before).as_secs_f64() / 1000.0);
+        self.rates.push(packets.len() as f64 / (clock::thread_cpu_time() - before).as_secs_f64() / 1000.0);
         self.offered += packets.len();
         while let Some(packet) = self.taps.uplink.receive() {
             self.delivered += usize::from(packet.get(6) == Some(&self.next_header));
         }
         Ok(())
-    }
-
-    /// The median over the bursts.
-    fn rate(&self) -> f64 {
-        percentile(&self.rates, 0.5).unwrap_or_default()
     }
 }
 
@@ -205,13 +220,13 @@ fn delays_during_reload(load: &mut RegistrationLoad) -> Result<Vec<f64>> {
 }
 
 /// Sends packets from a correspondent to mobile networks, those of `active` or all, through the home agent and the
-/// plain router in turn; thousands of packets per second of CPU time of each, and the delivered share of the home agent.
+/// plain router in turn; thousands of packets per second of CPU time of each burst, and the delivered share of the home agent.
 fn compare_routers(
     load: &mut RegistrationLoad,
     plain: &mut RouterTaps,
     frames: usize,
     active: Option<&[u32]>,
-) -> Result<[f64; 3]> {
+) -> Result<([Vec<f64>; 2], f64)> {
     let last = load.size - 1;
     let mut learning =
         [RouterUnderTest::new(&mut load.taps, protocol::IPV6), RouterUnderTest::new(plain, protocol::NONE)];
@@ -233,7 +248,8 @@ fn compare_routers(
         ours.burst(&packets)?;
         theirs.burst(&packets)?;
     }
-    Ok([ours.rate(), theirs.rate(), ours.delivered as f64 / ours.offered as f64])
+    let delivered = ours.delivered as f64 / ours.offered as f64;
+    Ok(([ours.rates, theirs.rates], delivered))
 }
 
 /// A packet from the correspondent to the node of a mobile network.

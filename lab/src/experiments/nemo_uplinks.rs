@@ -131,7 +131,8 @@ fn summarise(run: &mut Run, measured: Vec<([Family; 2], Findings)>, tried: usize
         tcp_survived &= findings.tcp_survived();
         share_error = share_error.max(findings.share_error);
         lost = findings.planned.iter().map(|one| one.lost + one.lost_fine).fold(lost, usize::max);
-        gaps.extend(percentile(findings.linkdown.iter().map(|one| one.gap_fine - round_trip), 0.5));
+        let beyond = |one: &HandoverMeasurement| one.gap_fine - round_trip;
+        gaps.extend(median(&findings.linkdown.iter().map(beyond).collect::<Vec<_>>(), LEVEL));
         let [preferred, standby] = pair.map(Family::name);
         for (kind, measurements) in [("planned", findings.planned), ("linkdown", findings.linkdown)] {
             let row = json!({ "kind": kind, "preferred": preferred, "standby": standby, "round_trip_ms": round_trip,
@@ -142,7 +143,7 @@ fn summarise(run: &mut Run, measured: Vec<([Family; 2], Findings)>, tried: usize
     run.summarise("families_ok", working);
     run.summarise("families_failed", tried - working);
     run.summarise("planned_lost_max", lost);
-    run.summarise("linkdown_gap_minus_rtt_ms_p50", gaps.into_iter().reduce(f64::max).map(round));
+    run.estimate("linkdown_gap_minus_rtt_ms_p50", Estimate::most(gaps));
     run.summarise("weights_share_error_max", round(share_error));
     run.summarise("udp_survived", u8::from(udp_survived));
     run.require_tcp(tcp_survived);

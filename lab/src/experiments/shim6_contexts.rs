@@ -22,6 +22,8 @@ const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, 0, 1);
 const KEY: u32 = 2048;
 /// Timed I2s with each number of contexts, in turn.
 const TIMED: u32 = 1000;
+/// So many of them are one value of the interval.
+const BLOCK: usize = 100;
 /// Handshakes in flight while the daemon's contexts are created.
 const WINDOW: usize = 64;
 /// A handshake with the daemon is restarted after this time.
@@ -42,7 +44,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
             engine.measure_handshakes(&peers, turn)?;
         }
     }
-    let mut largest = (0.0, None, None);
+    let (mut largest, mut by_block) = ((0.0, None, None), Vec::new());
     for engine in engines {
         run.step(&format!("a daemon with {} contexts", engine.size));
         let (idle, _) = measure_daemon(&peers.at_ulids(), engine.size)?;
@@ -57,12 +59,18 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
             "daemon_bytes_per_rewriting_context": rewriting.map(round),
             "daemon_i2_to_r2_ms": distribution(&delays),
         }));
-        run.summarise(&format!("i2_us_p50_at_{}", engine.size), percentile(&engine.times, 0.5).map(round));
+        let medians: Vec<f64> = engine.times.chunks(BLOCK).filter_map(|block| percentile(block, 0.5)).collect();
+        run.estimate(&format!("i2_us_p50_at_{}", engine.size), median(&medians, LEVEL));
+        by_block.push(medians);
         largest = (engine.memory, idle, rewriting);
     }
-    let medians = || run.rows.iter().filter_map(|row| row.pointer("/i2_us/p50")?.as_f64());
-    let spread = medians().fold(0.0, f64::max) / medians().fold(f64::INFINITY, f64::min);
-    run.summarise("i2_us_p50_max_over_min", round(spread));
+    // Block by block, since all sizes are measured in turn.
+    let blocks = by_block.iter().map(Vec::len).min().unwrap_or_default();
+    let spread = |block: usize| {
+        let medians = || by_block.iter().filter_map(|medians| medians.get(block).copied());
+        medians().fold(0.0, f64::max) / medians().fold(f64::INFINITY, f64::min)
+    };
+    run.estimate("i2_us_p50_max_over_min", median(&(0..blocks).map(spread).collect::<Vec<_>>(), LEVEL));
     run.summarise("engine_bytes_per_context", largest.0.round());
     run.summarise("bytes_per_context", largest.1.map(f64::round));
     run.summarise("bytes_per_rewriting_context", largest.2.map(f64::round));

@@ -28,12 +28,20 @@ struct Case {
     times: Vec<f64>,
 }
 
+impl Case {
+    fn shown_locators(&self) -> u8 {
+        if self.proof == AddressProof::None { 1 } else { self.locators }
+    }
+}
+
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let (proofs, turns) = if run.quick { (&QUICK[..], 15) } else { (&PROOFS[..], 100) };
     run.set_steps(proofs.len() * COUNTS.len() + turns);
     let mut cases = Vec::new();
     for proof in proofs {
-        for locators in COUNTS {
+        // Without a proof there is one locator: each address is used alone.
+        let counts = if *proof == AddressProof::None { &COUNTS[..1] } else { &COUNTS[..] };
+        for &locators in counts {
             run.step(&format!("{}, {locators} locators", proof.name()));
             let network = HandshakePair::build(*proof, locators, &cases.len().to_string())?;
             cases.push(Case { proof: *proof, locators, network, times: Vec::new() });
@@ -56,14 +64,14 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
 }
 
 fn summarise(run: &mut Run, cases: &[Case], proofs: &[AddressProof]) {
-    let row = |case: &Case| json!({ "proof": case.proof.name(), "locators": case.locators, "i1_to_r2_ms": distribution(&case.times) });
+    let row = |case: &Case| json!({ "proof": case.proof.name(), "locators": case.shown_locators(), "i1_to_r2_ms": distribution(&case.times) });
     run.rows.extend(cases.iter().map(row));
-    let hba = |count| ratios(cases, (AddressProof::Hba, count), (AddressProof::None, count));
-    run.summarise("hba_over_none", percentile(COUNTS.into_iter().flat_map(hba), 0.5).map(round));
     let [fewest, .., most] = COUNTS;
-    let effect = |proof: &AddressProof| percentile(ratios(cases, (*proof, most), (*proof, fewest)), 0.5);
+    let hba = ratios(cases, (AddressProof::Hba, fewest), (AddressProof::None, fewest));
+    run.estimate("hba_over_none", median(&hba, LEVEL));
+    let effect = |proof: &AddressProof| median(&ratios(cases, (*proof, most), (*proof, fewest)), LEVEL);
     let effects = proofs.iter().filter(|proof| **proof != AddressProof::None).filter_map(effect);
-    run.summarise("locators_effect", round(effects.fold(0.0, f64::max)));
+    run.estimate("locators_effect", Estimate::most(effects));
 }
 
 /// Ratios of the durations, turn by turn.

@@ -2,10 +2,12 @@
 
 pub(crate) mod bulk_tcp;
 pub(crate) mod chain_bench;
+pub(crate) mod e_model;
 pub(crate) mod engine_bench;
 pub(crate) mod forge;
 pub(crate) mod geo_stations;
 pub(crate) mod handover;
+pub(crate) mod media;
 pub(crate) mod packet_generator;
 pub(crate) mod packet_train;
 pub(crate) mod registrations;

@@ -3,6 +3,7 @@
 //! cores are shared.
 
 use crate::bed::{Host, sandbox};
+use crate::clock;
 use crate::sys;
 use anyhow::{Context, Result};
 use aya::Ebpf;
@@ -12,7 +13,6 @@ use aya::programs::{
     LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode,
 };
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use std::iter;
 use std::thread::sleep;
@@ -134,10 +134,10 @@ impl PacketGenerator {
             // The kernel defers excess work to a softirq thread. Until that thread has caught up, more frames would
             // only overrun the queues (256 frames between two veth drivers).
             sys::set_idle_priority()?;
-            let began = (thread_cpu_time()?, sandbox::softirq_cpu_time());
+            let began = (clock::thread_cpu_time(), sandbox::softirq_cpu_time());
             let attrs = TestRunAttrs::new().xdp_live_frames(BATCH);
             program.test_run(TestRunOptions { data_in: Some(frame), repeat: count, attrs, ..TestRunOptions::new() })?;
-            anyhow::Ok((thread_cpu_time()? - began.0, began.1))
+            anyhow::Ok((clock::thread_cpu_time() - began.0, began.1))
         })??;
         let arrived = self.wait_for_arrivals(before, count)?;
         let took = own + sandbox::softirq_cpu_time().saturating_sub(softirq);
@@ -195,11 +195,6 @@ fn attach_first(program: &mut SchedClassifier, interface: &str) -> Result<SchedC
         program.attach_with_options(interface, TcAttachType::Ingress, by)
     })?;
     program.take_link(id)
-}
-
-/// CPU time of this thread.
-pub(crate) fn thread_cpu_time() -> Result<Duration> {
-    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
 /// Runs `work`, which starts programs, with the CPU affinity of the generator, which they inherit. A packet sent from

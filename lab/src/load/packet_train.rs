@@ -14,8 +14,10 @@ use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Octets of a datagram, as of a voice call.
+/// Octets of the payload of a datagram, as of a voice call.
 const DATAGRAM_OCTETS: usize = 160;
+/// Octets of the longest datagram.
+const MAX_OCTETS: usize = 1500;
 /// Octets of a socket's receive buffer.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// Priority of the threads, so that timestamps do not depend on the tested programs.
@@ -39,6 +41,28 @@ pub(crate) struct Train {
     /// Time between datagrams.
     pub(crate) interval: Duration,
     workers: Workers,
+}
+
+/// What a train sends in one direction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pattern {
+    /// Octets of a datagram's payload, from 8 to 1500.
+    pub(crate) octets: usize,
+    /// Time between ticks.
+    pub(crate) interval: Duration,
+    /// Datagrams of a tick, which is counted from 0.
+    pub(crate) burst: fn(u64) -> u64,
+}
+
+/// A datagram of a train; times in microseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Its number, from 0.
+    pub(crate) number: u64,
+    /// When it was sent.
+    pub(crate) sent: u64,
+    /// When it arrived first; `None`: never.
+    pub(crate) received: Option<u64>,
 }
 
 /// One direction: times of sending and reception, microseconds since 1970.
@@ -75,18 +99,28 @@ pub(crate) struct Endpoint<'a> {
 impl Train {
     /// Starts `rate` datagrams per second in each direction, from and to UDP `port`.
     pub(crate) fn start(ends: [Endpoint<'_>; 2], port: u16, rate: u32) -> Result<Train> {
-        let [first, second] = ends;
         let interval = Duration::from_secs(1) / rate.max(1);
+        let pattern = Pattern { octets: DATAGRAM_OCTETS, interval, burst: |_| 1 };
+        Train::start_with(ends, port, [pattern, pattern])
+    }
+
+    /// [`Train::start`] with these datagrams from the first endpoint to the second, and back.
+    pub(crate) fn start_with(ends: [Endpoint<'_>; 2], port: u16, patterns: [Pattern; 2]) -> Result<Train> {
+        let ([first, second], [pattern, reverse_pattern]) = (ends, patterns);
         let (forward, reverse, mut workers) = (OneWayTrain::default(), OneWayTrain::default(), Workers::default());
         let (here, there) = (open_socket(&first, port)?, open_socket(&second, port)?);
         for (socket, flow) in [(there.try_clone()?, forward.clone()), (here.try_clone()?, reverse.clone())] {
             workers.spawn("train in", move |stop| receive(&socket, &flow, stop))?;
         }
-        for (socket, to, flow) in [(here, second.address, forward.clone()), (there, first.address, reverse.clone())] {
+        let out = [
+            (here, second.address, forward.clone(), pattern),
+            (there, first.address, reverse.clone(), reverse_pattern),
+        ];
+        for (socket, to, flow, pattern) in out {
             let to = SocketAddrV6::new(to, port, 0, 0);
-            workers.spawn("train out", move |stop| send(&socket, to, &flow, interval, stop))?;
+            workers.spawn("train out", move |stop| send(&socket, to, &flow, pattern, stop))?;
         }
-        Ok(Train { forward, reverse, interval, workers })
+        Ok(Train { forward, reverse, interval: pattern.interval, workers })
     }
 
     /// Datagrams of both directions, sent from `begin` until before `end` (microseconds since 1970), that were lost.
@@ -128,6 +162,22 @@ impl OneWayTrain {
             duplicated: copies.iter().map(|count| count.saturating_sub(1)).sum(),
             reordered: overtaken,
         }
+    }
+
+    /// The datagrams sent from `begin` until before `end`, microseconds since 1970, in order of sending.
+    pub(crate) fn datagrams(&self, begin: u64, end: u64) -> Vec<Sent> {
+        let stamps = self.0.lock();
+        let (first, last) = stamps.sequence_range(begin, end);
+        let sent = stamps.sent.get(first..last).unwrap_or_default();
+        let mut datagrams: Vec<Sent> =
+            (first as u64..).zip(sent).map(|(number, sent)| Sent { number, sent: *sent, received: None }).collect();
+        for (number, time) in &stamps.received {
+            let index = usize::try_from(*number).unwrap_or(usize::MAX).wrapping_sub(first);
+            if let Some(datagram) = datagrams.get_mut(index) {
+                datagram.received = Some(datagram.received.map_or(*time, |earlier| earlier.min(*time)));
+            }
+        }
+        datagrams
     }
 
     /// The longest span between two consecutive deliveries by `stamp` that touches the time from `begin` to `end`,
@@ -195,28 +245,33 @@ fn open_socket(end: &Endpoint<'_>, port: u16) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &OneWayTrain, interval: Duration, stop: &AtomicBool) {
+fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &OneWayTrain, pattern: Pattern, stop: &AtomicBool) {
     sys::set_realtime_priority(REALTIME_PRIORITY);
     let mut next = clock::now();
-    let mut datagram = [0; DATAGRAM_OCTETS];
-    while !stop.load(Ordering::Relaxed) {
-        let number = {
-            let mut stamps = flow.0.lock();
-            stamps.sent.push(clock::unix_micros());
-            stamps.sent.len() as u64 - 1
-        };
-        if let Some(field) = datagram.first_chunk_mut() {
-            *field = number.to_be_bytes();
+    let mut datagram = vec![0; pattern.octets.min(MAX_OCTETS)];
+    for tick in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
         }
-        socket.send_to(&datagram, to).ok(); // a refused datagram counts as lost
-        next += interval;
+        for _ in 0..(pattern.burst)(tick) {
+            let number = {
+                let mut stamps = flow.0.lock();
+                stamps.sent.push(clock::unix_micros());
+                stamps.sent.len() as u64 - 1
+            };
+            if let Some(field) = datagram.first_chunk_mut() {
+                *field = number.to_be_bytes();
+            }
+            socket.send_to(&datagram, to).ok(); // a refused datagram counts as lost
+        }
+        next += pattern.interval;
         std::thread::sleep(next.saturating_duration_since(clock::now()));
     }
 }
 
 fn receive(socket: &UdpSocket, flow: &OneWayTrain, stop: &AtomicBool) {
     sys::set_realtime_priority(REALTIME_PRIORITY);
-    let mut datagram = [0; DATAGRAM_OCTETS];
+    let mut datagram = [0; MAX_OCTETS];
     while !stop.load(Ordering::Relaxed) {
         let Ok((_, stamp)) = sys::receive_stamped(socket, &mut datagram) else { continue };
         if let Some(number) = datagram.first_chunk() {
@@ -239,6 +294,14 @@ mod tests {
         let flow = flow(&[0, 10, 20, 30, 40], &[(0, 5), (2, 26), (1, 27), (4, 45), (4, 46)]);
         assert_eq!(flow.delivery_counts(0, 50), DeliveryCounts { sent: 5, lost: 1, duplicated: 1, reordered: 1 });
         assert_eq!(flow.delivery_counts(10, 30), DeliveryCounts { sent: 2, lost: 0, duplicated: 0, reordered: 1 });
+    }
+
+    #[test]
+    fn datagrams_have_their_first_reception() {
+        let flow = flow(&[0, 10, 20, 30], &[(2, 26), (1, 27), (2, 28)]);
+        let second = Sent { number: 1, sent: 10, received: Some(27) };
+        let third = Sent { number: 2, sent: 20, received: Some(26) };
+        assert_eq!(flow.datagrams(10, 31), [second, third, Sent { number: 3, sent: 30, received: None }]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The CPU cost of bulk TCP: gigabits per second of CPU time of both ends and of the kernel's softirq threads.
 
-use super::packet_generator::thread_cpu_time;
 use super::{Endpoint, bulk_tcp};
 use crate::bed::sandbox;
+use crate::clock::thread_cpu_time;
 use anyhow::{Result, anyhow};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -34,11 +34,11 @@ fn send(mut socket: TcpStream, octets: usize) -> Result<Duration> {
     for _ in 0..octets / CHUNK {
         socket.write_all(&chunk)?;
     }
-    thread_cpu_time()
+    Ok(thread_cpu_time())
 }
 
 fn receive(mut socket: TcpStream) -> Result<Duration> {
     let mut chunk = vec![0; CHUNK];
     while socket.read(&mut chunk)? > 0 {}
-    thread_cpu_time()
+    Ok(thread_cpu_time())
 }

@@ -16,7 +16,7 @@ const HEADING_HEIGHT: f64 = 46.0;
 /// Room between two numbers of an axis.
 const LABEL_WIDTH: f64 = 85.0;
 const COLOURS: [&str; 7] = ["#c8662b", "#2f6fb0", "#3b8f4f", "#8a5fb5", "#c2a02b", "#4a9fb0", "#b5567f"];
-/// Values of a paper are grey.
+/// Values of a paper, and of others, are grey.
 const GREY: &str = "#9aa3ad";
 /// Text and axes.
 const INK: &str = "#30363d";
@@ -33,6 +33,8 @@ pub(crate) const STYLE: &str = "@media screen and (prefers-color-scheme: dark) {
 /// A chart.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chart {
+    /// Its name within its experiment; empty: it stands alone.
+    pub(crate) id: String,
     pub(crate) title: String,
     /// Label of the x axis, with its unit.
     pub(crate) x_label: String,
@@ -77,6 +79,17 @@ pub(crate) enum Style {
     Dashes,
     /// The area below the points, on top of earlier areas.
     Area,
+    /// Single values, each with its range.
+    Dots,
+    /// The area between the ends of the ranges; a single range is a whisker.
+    Band,
+}
+
+impl Series {
+    /// Whether these are values of a paper or of another program.
+    pub(crate) fn is_of_others(&self) -> bool {
+        self.name.starts_with("paper") || self.name.starts_with("vanetza")
+    }
 }
 
 impl Point {
@@ -112,7 +125,10 @@ pub(crate) fn write(path: &Path, charts: &[Chart]) -> Result<()> {
 /// once for narrow screens (classes `wide` and `narrow`).
 pub(crate) fn figure(chart: &Chart) -> String {
     let title = escape(&chart.title);
-    let mut html = format!("<figure>\n<figcaption>{title}</figcaption>\n<p class=\"legend\">");
+    let mut html = format!(
+        "<figure data-chart=\"{}\">\n<figcaption>{title}</figcaption>\n<p class=\"legend\">",
+        escape(&chart.id)
+    );
     for (series, colour) in chart.series.iter().zip(chart.colours()) {
         html += &format!("<span><i style=\"background:{colour}\"></i>{}</span> ", escape(&series.name));
     }
@@ -150,7 +166,7 @@ impl Chart {
     /// The colour of each series.
     fn colours(&self) -> Vec<&'static str> {
         let mut ours = COLOURS.iter().copied().cycle();
-        let colour = |series: &Series| if series.name.starts_with("paper") { Some(GREY) } else { ours.next() };
+        let colour = |series: &Series| if series.is_of_others() { Some(GREY) } else { ours.next() };
         self.series.iter().map(colour).map(|colour| colour.unwrap_or(INK)).collect()
     }
 
@@ -163,7 +179,8 @@ impl Chart {
         let (mut bar, mut floor) = (0, Vec::new());
         for (series, colour) in self.series.iter().zip(self.colours()) {
             match series.style {
-                Style::Line | Style::Dashes => svg += &series.lines(scale, colour),
+                Style::Line | Style::Dashes | Style::Dots => svg += &series.lines(scale, colour),
+                Style::Band => svg += &series.band(scale, colour),
                 Style::Bar => svg += &series.bars(scale, colour, (bar, bars), numbers),
                 Style::Area => svg += &series.area(scale, colour, &mut floor),
             }

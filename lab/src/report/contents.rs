@@ -1,27 +1,21 @@
-//! Contents of the page (`contents.json`): chapters, how to read each experiment, and its charts with the papers' values
-//! (lab/papers/).
+//! Contents of the page (`contents/`): chapters, and for each experiment how to read it, and its charts with the papers'
+//! values.
 
 use super::chart::{Chart, Point, Series, Style};
+use super::papers::{PaperPoint, paper_points};
+use crate::experiments;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The tables of the papers' values.
-const PAPERS: [(&str, &str); 3] = [
-    ("p2", include_str!("../../papers/p2.csv")),
-    ("p3", include_str!("../../papers/p3.csv")),
-    ("p4", include_str!("../../papers/p4.csv")),
-];
-
 type Fields = Map<String, Value>;
 
 /// What the page has beside the results.
-#[derive(Deserialize)]
 pub(super) struct Contents {
     /// In the order of the page.
     pub(super) chapters: Vec<Chapter>,
-    experiments: BTreeMap<String, Entry>,
+    experiments: BTreeMap<&'static str, Entry>,
 }
 
 /// A group of experiments, by the prefix of their names.
@@ -34,8 +28,8 @@ pub(super) struct Chapter {
 }
 
 /// An experiment on the page.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Entry {
     explanation: String,
     charts: Vec<ChartSpec>,
@@ -44,6 +38,8 @@ struct Entry {
 /// A chart.
 #[derive(Deserialize)]
 struct ChartSpec {
+    /// Its name within the experiment, in lower case with hyphens.
+    id: String,
     title: String,
     x_label: String,
     y_label: String,
@@ -63,7 +59,7 @@ struct ChartSpec {
 #[serde(default, deny_unknown_fields)]
 struct SeriesSpec {
     name: String,
-    style: Style,
+    style: Option<Style>,
     /// Values that the fields of its rows have.
     #[serde(rename = "where")]
     filter: Fields,
@@ -82,23 +78,33 @@ struct SeriesSpec {
     /// Factors of x and y; 1 if they are not set.
     x_scale: Option<f64>,
     scale: Option<f64>,
-    /// The table of a paper.
+    /// The table of a paper, or of peers (lab/papers/).
     paper: String,
-    /// Instead of rows: x, and y or a quantity of the paper.
-    points: Vec<(f64, Value)>,
-    /// Whether the ranges of these quantities are omitted.
-    no_ranges: bool,
+    /// Instead of rows: a quantity of that table.
+    quantity: String,
+    /// Whether the quantity is a factor of x.
+    times_x: bool,
 }
 
 impl Contents {
     /// Reads the contents.
     pub(super) fn read() -> Result<Contents> {
-        serde_json::from_str(include_str!("contents.json")).context("contents.json")
+        let chapters = serde_json::from_str(include_str!("contents/chapters.json")).context("chapters.json")?;
+        let entry = |one: &experiments::Experiment| {
+            let entry = serde_json::from_str(one.contents).with_context(|| format!("the contents of {}", one.name))?;
+            Ok((one.name, entry))
+        };
+        Ok(Contents { chapters, experiments: experiments::ALL.iter().map(entry).collect::<Result<_>>()? })
     }
 
     /// How to read the figures of an experiment; empty if that is clear.
     pub(super) fn explanation(&self, experiment: &str) -> &str {
         self.experiments.get(experiment).map_or("", |entry| &entry.explanation)
+    }
+
+    /// The names of an experiment's charts, in the order of the page.
+    pub(super) fn chart_names(&self, experiment: &str) -> impl Iterator<Item = &str> {
+        self.experiments.get(experiment).into_iter().flat_map(|entry| &entry.charts).map(|chart| chart.id.as_str())
     }
 
     /// The charts of a result; none if its experiment has none.
@@ -112,7 +118,7 @@ impl Contents {
 impl ChartSpec {
     fn draw(&self, result: &Value) -> Result<Chart> {
         let (title, x_label, y_label) = (self.title.clone(), self.x_label.clone(), self.y_label.clone());
-        let mut chart = Chart { title, x_label, y_label, ..Chart::default() };
+        let mut chart = Chart { id: self.id.clone(), title, x_label, y_label, ..Chart::default() };
         for own in &self.series {
             let mut fields = self.common.clone();
             for (key, value) in own {
@@ -125,10 +131,17 @@ impl ChartSpec {
         }
         let paper = self.common.get("paper").and_then(Value::as_str).unwrap_or_default();
         for name in &self.summary {
+            let measured = number(result, &format!("summary/{name}"));
+            let stated = paper_points(paper, name).into_iter().find(|point| point.x.is_none());
+            if measured.is_none() && stated.is_none() {
+                continue;
+            }
             let x = chart.category(name);
-            let measured = number(result, &format!("summary/{name}")).map(|y| Point::at(x, y));
-            chart.push("measured", Style::Bar, measured);
-            chart.push("paper", Style::Bar, paper_point(paper, name, x));
+            let interval = number(result, &format!("estimates/{name}/low"));
+            let range = interval.zip(number(result, &format!("estimates/{name}/high")));
+            chart.push("measured", Style::Bar, measured.map(|y| Point { x, y, range }));
+            let bar = stated.and_then(|point| Some(Point { x, y: point.value?, range: point.bounded_range() }));
+            chart.push("paper", Style::Bar, bar);
         }
         Ok(chart)
     }
@@ -136,14 +149,8 @@ impl ChartSpec {
 
 impl SeriesSpec {
     fn draw(&self, result: &Value, chart: &mut Chart) {
-        for (x, value) in &self.points {
-            let constant = || Some(Point::at(*x, value.as_f64()?));
-            let point = value.as_str().map_or_else(constant, |name| paper_point(&self.paper, name, *x));
-            let range = |point: Point| point.range.filter(|_| !self.no_ranges);
-            chart.push(&self.name, self.style, point.map(|point| Point { range: range(point), ..point }));
-        }
-        if !self.points.is_empty() {
-            return;
+        if !self.quantity.is_empty() {
+            return self.draw_stated(&paper_points(&self.paper, &self.quantity), chart);
         }
         let rows = self.rows(result);
         for row in rows.iter().filter(|row| has(row, &self.filter)) {
@@ -151,7 +158,33 @@ impl SeriesSpec {
             if self.over.is_none() {
                 point.x = chart.category(&fill_in(&self.at, row));
             }
-            chart.push(&fill_in(&self.name, row), self.style, Some(point));
+            chart.push(&fill_in(&self.name, row), self.style.unwrap_or_default(), Some(point));
+        }
+    }
+
+    /// What a paper or a peer states: single values as dots, a value of the whole axis as a line, ranges as a band. An order
+    /// without an end is not drawn.
+    fn draw_stated(&self, stated: &[PaperPoint], chart: &mut Chart) {
+        let (scale, x_scale) = (self.scale.unwrap_or(1.0), self.x_scale.unwrap_or(1.0));
+        let ends = chart.ends();
+        let has_dots = stated.iter().any(|point| point.x.is_some() && point.value.is_some());
+        for point in stated {
+            let x = point.x.map(|x| if self.at.is_empty() { x * x_scale } else { chart.category(&x.to_string()) });
+            let range = point.bounded_range().map(|(low, high)| (low * scale, high * scale));
+            let factor = |x: f64| if self.times_x { x } else { 1.0 };
+            let (suffix, style) = match (point.value, x) {
+                (Some(_), Some(_)) => ("", self.style.unwrap_or(Style::Dots)),
+                (Some(_), None) if has_dots => (", mean", Style::Dashes),
+                (Some(_), None) => ("", Style::Dashes),
+                (None, _) if has_dots => (", range", Style::Band),
+                (None, _) => ("", Style::Band),
+            };
+            let Some(y) = point.value.map(|value| value * scale).or(range.map(|(low, _)| low)) else { continue };
+            let places = x.map_or_else(|| ends.to_vec(), |x| vec![x]);
+            for x in places {
+                let point = Point { x, y: y * factor(x), range: range.filter(|_| style != Style::Dashes) };
+                chart.push(&format!("{}{suffix}", self.name), style, Some(point));
+            }
         }
     }
 
@@ -204,6 +237,15 @@ impl Chart {
         }
     }
 
+    /// The first and the last x of the points so far.
+    fn ends(&self) -> [f64; 2] {
+        if !self.categories.is_empty() {
+            return [-0.5, self.categories.len() as f64 - 0.5];
+        }
+        let all = || self.series.iter().flat_map(|series| &series.points).map(|point| point.x);
+        [all().reduce(f64::min).unwrap_or(0.0), all().reduce(f64::max).unwrap_or(0.0)]
+    }
+
     /// The position of a category on the x axis.
     fn category(&mut self, name: &str) -> f64 {
         let index = self.categories.iter().position(|known| known == name).unwrap_or_else(|| {
@@ -235,15 +277,6 @@ fn figure(row: &Value, path: &str) -> Option<Point> {
     Some(Point { x: 0.0, y: number(row, path)?, range })
 }
 
-/// A paper's value of a quantity: its line in the table.
-fn paper_point(paper: &str, name: &str, x: f64) -> Option<Point> {
-    let (_, table) = PAPERS.iter().find(|(known, _)| *known == paper)?;
-    let line = table.lines().find(|line| line.split(',').nth(1) == Some(name))?;
-    let mut columns = line.split(',').skip(2).map(|column| column.parse::<f64>().ok());
-    let (y, low, high) = (columns.next()??, columns.next()?, columns.next()?);
-    Some(Point { x, y, range: low.zip(high).filter(|(_, high)| high.is_finite()) })
-}
-
 /// A text with the fields of a row filled in.
 fn fill_in(template: &str, row: &Value) -> String {
     let part = |(index, part): (usize, &str)| {
@@ -266,6 +299,7 @@ fn fill_in(template: &str, row: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::collections::BTreeSet;
 
     fn chart(spec: Value, rows: Value) -> Chart {
         ChartSpec::deserialize(spec).unwrap().draw(&json!({ "rows": rows })).unwrap()
@@ -278,7 +312,7 @@ mod tests {
     #[test]
     fn bars_are_placed_by_category() {
         let spec = json!({
-            "title": "", "x_label": "", "y_label": "", "at": "{a}", "name": "{b}", "value": "v", "series": [{}]
+            "id": "", "title": "", "x_label": "", "y_label": "", "at": "{a}", "name": "{b}", "value": "v", "series": [{}]
         });
         let rows = json!([{ "a": "x", "b": "p", "v": 1.0 }, { "a": "y", "b": "p", "v": { "p50": 2.0, "max": 3.0 } }]);
         let chart = chart(spec, rows);
@@ -289,7 +323,7 @@ mod tests {
     #[test]
     fn elements_of_an_array_are_rows() {
         let spec = json!({
-            "title": "", "x_label": "", "y_label": "", "over": "place", "each": "v", "sorted": true,
+            "id": "", "title": "", "x_label": "", "y_label": "", "over": "place", "each": "v", "sorted": true,
             "value": "value", "name": "{up?up:down}, {n}", "series": [{}]
         });
         let chart = chart(spec, json!([{ "n": 2, "up": false, "v": [5.0, 3.0] }]));
@@ -297,6 +331,27 @@ mod tests {
             (chart.series[0].name.as_str(), points(&chart.series[0])),
             ("down, 2", vec![(1.0, 3.0), (2.0, 5.0)])
         );
+    }
+
+    #[test]
+    fn stated_ranges_are_bands_and_stated_values_dots() {
+        let spec = json!({
+            "id": "", "title": "", "x_label": "", "y_label": "", "over": "n", "value": "v", "scale": 2.0, "series": [
+                { "name": "ours" }, { "name": "paper", "paper": "p3", "quantity": "rtt_1hop" },
+                { "name": "orders", "paper": "p2", "quantity": "rtt_ns1c_over_ns1p" }
+            ]
+        });
+        let chart = chart(spec, json!([{ "n": 20, "v": 1.0 }, { "n": 1500, "v": 1.0 }]));
+        let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["ours", "paper, range", "paper"]);
+        assert_eq!(chart.series[1].points[1], Point { x: 1500.0, y: 4.0, range: Some((4.0, 20.0)) });
+        assert_eq!((chart.series[1].style, points(&chart.series[2])), (Style::Band, vec![(370.0, 50.0)]));
+    }
+
+    #[test]
+    fn no_number_of_a_chart_is_a_constant_of_its_contents() {
+        let points = json!({ "name": "paper", "points": [[1, 2]] });
+        assert!(SeriesSpec::deserialize(points).is_err());
     }
 
     #[test]
@@ -310,19 +365,12 @@ mod tests {
     }
 
     #[test]
-    fn paper_figures_are_parsed() {
-        let gain = paper_point("p2", "gain_ns1", 2.0);
-        assert_eq!(gain, Some(Point { x: 2.0, y: 1.15, range: Some((1.10, 1.20)) }));
-        assert_eq!(paper_point("p2", "rtt_ns1c_over_ns1p", 0.0).and_then(|point| point.range), None);
-        assert_eq!(paper_point("p2", "nothing", 0.0), None);
-    }
-
-    #[test]
     fn every_chart_is_of_an_experiment_and_can_be_drawn() {
         let contents = Contents::read().unwrap();
         for name in contents.experiments.keys() {
-            assert!(crate::experiments::ALL.iter().any(|one| one.name == name), "{name}");
-            contents.charts(&json!({ "experiment": name, "rows": [], "summary": {} })).unwrap();
+            let charts = contents.charts(&json!({ "experiment": name, "rows": [], "summary": {} })).unwrap();
+            let ids: BTreeSet<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
+            assert_eq!(ids.len(), charts.len(), "{name}: {ids:?}");
         }
     }
 }

@@ -3,14 +3,21 @@
 mod bounds;
 pub(crate) mod chart;
 mod contents;
+mod figure;
 mod page;
+mod paper_figures;
+mod papers;
+pub(crate) mod papers_table;
 mod results_store;
 mod scheduler;
+pub(crate) mod verdicts;
 
-use crate::experiments::{self, Experiment};
+use crate::experiments::{self, Experiment, Place};
 use crate::sys::{ChildSetup, set_up_child};
 use anyhow::{Context, Result, bail, ensure};
 use contents::Contents;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use results_store::ResultsStore;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,6 +32,9 @@ pub(crate) struct ReportOptions {
     /// Only experiments whose names begin with this, for example 'nemo/'.
     #[arg(long, value_name = "BEGINNING", default_value = "")]
     only: String,
+    /// Leaves out the experiments in virtual machines and on emulated boards.
+    #[arg(long)]
+    without_machines: bool,
     /// Also runs experiments that have a result.
     #[arg(long)]
     again: bool,
@@ -39,24 +49,38 @@ pub(crate) struct ReportOptions {
 /// Runs the experiments without a result and writes the page. `true` if every experiment was sound.
 pub(crate) fn run(options: &ReportOptions) -> Result<bool> {
     let store = ResultsStore::open(&options.into, options.quick)?;
-    let wanted = |experiment: &&Experiment| experiment.name.starts_with(&options.only);
+    let fits = |place| !options.without_machines || place == Place::Here;
+    let wanted = |one: &&Experiment| one.name.starts_with(&options.only) && fits(one.place);
     let wanted: Vec<&Experiment> = experiments::ALL.iter().filter(wanted).collect();
     if wanted.is_empty() {
         bail!("no experiment name begins with '{}'; `roam6-lab list` shows them", options.only);
     }
     let todo = |experiment: &&&Experiment| !options.draw && (options.again || !store.has(experiment.name));
     let todo: Vec<&Experiment> = wanted.iter().filter(todo).copied().collect();
-    let turns = scheduler::schedule(&todo, options.quick);
+    let turns = scheduler::schedule(&todo);
+    let _lock = if todo.is_empty() { None } else { Some(lock_machine()?) };
     let mut sound = true;
     for (index, rows) in turns.iter().enumerate() {
         let left = turns.iter().skip(index).map(|rows| seconds(&store, rows)).sum();
         sound &= run_turn(&store, rows, options.quick, left)?;
     }
     let results: Vec<_> = wanted.iter().filter_map(|experiment| store.read(experiment.name)).collect();
+    page::write(&options.into, &results)?;
     let path = options.into.join("index.html");
-    page::write(&path, &results)?;
     println!("{} of {} experiments are in {}", results.len(), wanted.len(), path.display());
     Ok(sound && results.len() == wanted.len())
+}
+
+/// Waits until no other report runs experiments on this machine, and keeps others waiting until the value is dropped.
+fn lock_machine() -> Result<Flock<File>> {
+    let path = std::env::temp_dir().join("roam6-lab.lock");
+    let open = || File::create(&path).with_context(|| format!("cannot write {}", path.display()));
+    match Flock::lock(open()?, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => return Ok(lock),
+        Err((_, Errno::EWOULDBLOCK)) => eprintln!("another report runs its experiments: waiting for its end"),
+        Err((_, error)) => return Err(error).with_context(|| format!("cannot lock {}", path.display())),
+    }
+    Flock::lock(open()?, FlockArg::LockExclusive).map_err(|(_, error)| error).context("cannot lock the machine")
 }
 
 /// Draws the result in the file `from` into the file `to`.

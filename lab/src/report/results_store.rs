@@ -1,6 +1,6 @@
 //! Results of earlier runs: a usable result is not produced again, and its duration predicts the next run's.
 
-use crate::run;
+use crate::{experiments, run};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs;
@@ -8,6 +8,20 @@ use std::path::{Path, PathBuf};
 
 /// Default duration of an experiment, seconds: quick, and full.
 const DEFAULT_SECONDS: (u64, u64) = (45, 240);
+
+/// The results in a folder, of any version, in the order of the experiments.
+pub(super) fn read_all(folder: &Path) -> Vec<Value> {
+    experiments::ALL.iter().filter_map(|one| read_result(&result_path(folder, one.name))).collect()
+}
+
+/// The file of an experiment's result.
+fn result_path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{}.json", name.replace('/', "-")))
+}
+
+fn read_result(path: &Path) -> Option<Value> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
 
 /// A directory of results.
 pub(super) struct ResultsStore {
@@ -23,7 +37,7 @@ impl ResultsStore {
     }
 
     pub(super) fn result(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{}.json", name.replace('/', "-")))
+        result_path(&self.folder, name)
     }
 
     pub(super) fn log(&self, name: &str) -> PathBuf {
@@ -32,7 +46,7 @@ impl ResultsStore {
 
     /// The last result, of any version.
     pub(super) fn read(&self, name: &str) -> Option<Value> {
-        serde_json::from_str(&fs::read_to_string(self.result(name)).ok()?).ok()
+        read_result(&self.result(name))
     }
 
     /// Whether there is a result of this version, and a full one if that is required.
@@ -43,7 +57,8 @@ impl ResultsStore {
     fn is_usable(&self, result: &Value) -> bool {
         let commit = result.pointer("/machine/commit").and_then(Value::as_str);
         let thorough = self.quick || result.get("quick") == Some(&Value::Bool(false));
-        commit == Some(self.commit.as_str()) && thorough
+        let is_clean = !self.commit.ends_with(run::DIRTY);
+        commit == Some(self.commit.as_str()) && is_clean && thorough
     }
 
     /// Expected duration, seconds: that of the last run.
@@ -68,5 +83,7 @@ mod tests {
         assert!(store(false).is_usable(&result(false, "c0ffee")));
         assert!(!store(false).is_usable(&result(true, "c0ffee")));
         assert!(!store(true).is_usable(&result(true, "beef")), "another version");
+        let dirty = ResultsStore { folder: PathBuf::new(), quick: true, commit: "c0ffee-dirty".to_owned() };
+        assert!(!dirty.is_usable(&result(true, "c0ffee-dirty")), "the files may have changed since");
     }
 }

@@ -1,25 +1,23 @@
-//! Schedule of the report. Most experiments need the machine for themselves; those that mostly wait run in parallel in
-//! a quick report.
+//! Schedule of the report. Experiments that measure time have the machine to themselves; of the others, those that neither
+//! load the processor much nor change carriers together run in parallel.
 
-use crate::experiments::Experiment;
+use crate::experiments::{Experiment, Kind};
 
-/// Experiments that mostly wait, in rows. All experiments that change carriers are in one row: the kernel reports
+/// Turns of rows of experiments that only count. All that change carriers are in one row of a turn: the kernel reports
 /// carrier changes once a second, machine-wide, so another experiment's changes would delay the detection.
-/// `nemo/handover` resolves single milliseconds and runs alone.
-const ROWS: [&[&str]; 3] = [
-    &["mptcp/handover", "nemo/home-and-away", "nemo/crash"],
-    &["mptcp/scenarios", "geonet/tcp", "geonet/v2i", "mptcp/model"],
-    &["nemo/idle", "nemo/nested", "shim6/hostile"],
-];
+const TURNS: [&[&[&str]]; 2] =
+    [&[&["geonet/city"], &["shim6/servers"]], &[&["nemo/idle"], &["geonet/tcp", "geonet/v2i"]]];
 
 /// Turns of rows; the rows of a turn run in parallel.
-pub(super) fn schedule<'a>(wanted: &[&'a Experiment], quick: bool) -> Vec<Vec<Vec<&'a Experiment>>> {
-    let row_of = |one: &Experiment| ROWS.iter().position(|row| quick && row.contains(&one.name));
-    let alone = wanted.iter().filter(|one| row_of(one).is_none());
-    let together = (0..ROWS.len()).map(|row| wanted.iter().filter(|one| row_of(one) == Some(row)).copied().collect());
-    let mut turns: Vec<_> = alone.map(|one| vec![vec![*one]]).collect();
-    turns.push(together.collect());
-    turns
+pub(super) fn schedule<'a>(wanted: &[&'a Experiment]) -> Vec<Vec<Vec<&'a Experiment>>> {
+    let shares = |one: &Experiment| {
+        one.kind == Kind::Exact && TURNS.iter().flat_map(|turn| *turn).any(|row| row.contains(&one.name))
+    };
+    let alone = wanted.iter().filter(|one| !shares(one)).map(|one| vec![vec![*one]]);
+    let of_row = |row: &&[&str]| wanted.iter().filter(|one| row.contains(&one.name) && shares(one)).copied().collect();
+    let together =
+        TURNS.iter().map(|turn| turn.iter().map(of_row).filter(|row: &Vec<_>| !row.is_empty()).collect::<Vec<_>>());
+    alone.chain(together.filter(|turn| !turn.is_empty())).collect()
 }
 
 #[cfg(test)]
@@ -28,15 +26,16 @@ mod tests {
     use crate::experiments::ALL;
 
     #[test]
-    fn each_experiment_runs_once_and_cpu_bound_ones_run_alone() {
+    fn each_experiment_runs_once_and_those_that_measure_time_run_alone() {
         let wanted: Vec<&Experiment> = ALL.iter().collect();
-        for quick in [false, true] {
-            let turns = schedule(&wanted, quick);
-            let mut names: Vec<&str> = turns.iter().flatten().flatten().map(|one| one.name).collect();
-            names.sort_unstable();
-            assert_eq!(names, wanted.iter().map(|one| one.name).collect::<Vec<_>>());
-            let together: usize = turns.iter().filter(|rows| rows.len() > 1).flatten().map(Vec::len).sum();
-            assert_eq!(together, if quick { ROWS.iter().map(|row| row.len()).sum() } else { 0 });
+        let turns = schedule(&wanted);
+        let mut names: Vec<&str> = turns.iter().flatten().flatten().map(|one| one.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, wanted.iter().map(|one| one.name).collect::<Vec<_>>());
+        for turn in turns.iter().filter(|turn| turn.len() > 1) {
+            assert!(turn.iter().flatten().all(|one| one.kind == Kind::Exact));
         }
+        let together: usize = turns.iter().filter(|turn| turn.len() > 1).flatten().map(Vec::len).sum();
+        assert_eq!(together, TURNS.iter().flat_map(|turn| *turn).map(|row| row.len()).sum::<usize>());
     }
 }

@@ -87,6 +87,17 @@ pub(crate) struct Vehicle {
     pub(crate) mnn_address: Ipv6Addr,
 }
 
+/// What a mobile router has of its home network.
+#[derive(Debug, Clone)]
+pub(crate) struct Membership {
+    /// Its home agents.
+    pub(crate) home_agents: Vec<Ipv6Addr>,
+    /// The prefix of the home link, a /64.
+    pub(crate) home_prefix: Ipv6Addr,
+    /// Its home address.
+    pub(crate) home_address: Ipv6Addr,
+}
+
 /// How long initial set-up may take until connectivity.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -299,9 +310,13 @@ fn home_agent_config(vehicles: u8, extra: &str) -> String {
 
 /// The row of a vehicle in a home agent's configuration.
 pub(crate) fn prefix_table_row(number: u8) -> String {
+    prefix_table_row_at(number, home_address(number))
+}
+
+/// [`prefix_table_row`] of a vehicle with this home address.
+pub(crate) fn prefix_table_row_at(number: u8, home_address: Ipv6Addr) -> String {
     format!(
-        "\n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{KEY}\"\n",
-        home_address(number),
+        "\n[[home_agent.mobile]]\nhome_address = \"{home_address}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{KEY}\"\n",
         mobile_network(number),
         FIRST_SPI + u32::from(number),
     )
@@ -326,18 +341,28 @@ pub(crate) fn mobile_router_config_with(
     uplinks: &[&str],
     home_agents: &[Ipv6Addr],
 ) -> Result<String> {
+    let home_prefix = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0);
+    let home_agents = home_agents.to_vec();
+    let membership = Membership { home_agents, home_prefix, home_address: home_address(number) };
+    mobile_router_config_of(mr, number, uplinks, &membership)
+}
+
+/// [`mobile_router_config`] of a mobile router of this home network.
+pub(crate) fn mobile_router_config_of(mr: &Host, number: u8, uplinks: &[&str], of: &Membership) -> Result<String> {
     let key_file = mr.folder().join("home.key");
     write_key(&key_file, FIRST_SPI + u32::from(number))?;
-    let (home_address, network) = (home_address(number), mobile_network(number));
+    let network = mobile_network(number);
     let mut text = format!("\n[[mobile_router.ingress]]\ninterface = \"in0\"\nprefix = \"{network}/64\"\n");
     for name in uplinks {
         text += &format!("\n[[mobile_router.uplink]]\ninterface = \"{name}\"\n");
     }
     // This table is last, so that `extra` may begin with keys of it.
     text += &format!(
-        "\n[mobile_router]\nhome_address = \"{home_address}\"\nhome_prefix = \"2001:db8:1::/64\"\n\
+        "\n[mobile_router]\nhome_address = \"{}\"\nhome_prefix = \"{}/64\"\n\
          home_agents = {:?}\nprefixes = [\"{network}/56\"]\nkey_file = \"{}\"\n",
-        home_agents.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        of.home_address,
+        of.home_prefix,
+        of.home_agents.iter().map(ToString::to_string).collect::<Vec<_>>(),
         key_file.display()
     );
     Ok(text)

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 /// Octets of the paper's IPv6 packets, with a minimum (64 octets of payload) and a maximum (just fits).
 const SIZES: [usize; 7] = [112, 250, 500, 750, 1000, 1250, 1452];
 const QUICK: [usize; 3] = [112, 500, 1250];
+/// The time of a quick and of a full run.
+const BUDGETS: [Duration; 2] = [Duration::from_secs(180), Duration::from_secs(1500)];
 /// Parallel connections.
 const FLOWS: [usize; 2] = [1, 4];
 
@@ -23,60 +25,110 @@ const FLOWS: [usize; 2] = [1, 4];
 type Bursts = BTreeMap<(usize, PacketLane), Vec<Burst>>;
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    let Effort { sizes, rounds, frames, octets } = Effort::of(run.quick);
-    let mut bench = ThroughputBench(ChainBench::new(&[])?);
-    let turns = if clock::is_emulated() {
-        FORWARDINGS.map(<[Forwarding]>::to_vec).to_vec()
-    } else {
-        vec![FORWARDINGS.concat()]
-    };
-    run.set_steps((turns.len() + 1) * rounds);
-    let mut bursts = Bursts::new();
-    for kinds in turns {
-        bench.0.add(&kinds)?;
-        for at in 0..rounds {
-            run.step(&format!("round {} of {rounds}", at + 1));
-            for &size in sizes {
+    let effort = Effort::of(run.quick);
+    let mut rounds = Rounds::growing(run, BUDGETS);
+    run.set_steps(rounds.expected());
+    let mut all = Measured::default();
+    while let Some(at) = rounds.next() {
+        run.step(&format!("round {}", at + 1));
+        let of_round = Measured::round(&effort, at)?;
+        if rounds.keep() {
+            all.extend(of_round);
+        }
+        rounds.look(|rounds| all.estimates(rounds, effort.sizes));
+    }
+    run.estimate_all(all.estimates(&rounds, effort.sizes));
+    rounds.finish(run);
+    for &size in effort.sizes {
+        SizeResult { bursts: &all.bursts, size }.report(run);
+    }
+    report_bulk(run, &all.bulks);
+    run.summarise("absent", all.unavailable);
+    Ok(())
+}
+
+/// What was measured.
+#[derive(Default)]
+struct Measured {
+    bursts: Bursts,
+    bulks: BulkRates,
+    /// Forwardings that this machine does not support, with the reason.
+    unavailable: Vec<String>,
+}
+
+impl Measured {
+    /// Builds the networks, and measures each lane once, in turn.
+    fn round(effort: &Effort, at: usize) -> Result<Measured> {
+        let mut bench = ThroughputBench(ChainBench::new(&[])?);
+        let turns = if clock::counts_instructions() {
+            FORWARDINGS.map(<[Forwarding]>::to_vec).to_vec()
+        } else {
+            vec![FORWARDINGS.concat()]
+        };
+        let mut measured = Measured::default();
+        for kinds in turns {
+            bench.0.add(&kinds)?;
+            for &size in effort.sizes {
                 let mut turn = lanes();
                 let first = at % turn.len();
                 turn.rotate_left(first);
                 for lane in turn.into_iter().filter(|lane| kinds.contains(&lane.forwarding)) {
                     if bench.can_measure(lane, size) {
-                        bursts.entry((size, lane)).or_default().push(bench.send_burst(lane, size, frames)?);
+                        let burst = bench.send_burst(lane, size, effort.frames)?;
+                        measured.bursts.entry((size, lane)).or_default().push(burst);
                     }
                 }
             }
         }
+        bench.measure_bulk(&mut measured.bulks, effort.octets, at)?;
+        measured.unavailable = bench.0.unavailable;
+        Ok(measured)
     }
-    let results: Vec<SizeResult<'_>> = sizes.iter().map(|&size| SizeResult { bursts: &bursts, size }).collect();
-    for of_size in &results {
-        of_size.summarise(run);
-        of_size.check(run);
+
+    fn extend(&mut self, other: Measured) {
+        other.bursts.into_iter().for_each(|(lane, own)| self.bursts.entry(lane).or_default().extend(own));
+        other.bulks.into_iter().for_each(|(lane, own)| self.bulks.entry(lane).or_default().extend(own));
+        self.unavailable = other.unavailable;
     }
-    // In a virtual machine under another name.
-    let machine = if clock::is_emulated() { "vm_" } else { "" };
-    if let Some(middle) = percentile(results.iter().filter_map(SizeResult::over_ip6tnl), 0.5) {
-        run.summarise(&format!("{machine}roam6_over_ip6tnl"), middle);
+
+    /// All ratios.
+    fn estimates(&self, rounds: &Rounds, sizes: &[usize]) -> Vec<NamedEstimate> {
+        let results = || sizes.iter().map(|&size| SizeResult { bursts: &self.bursts, size });
+        let mut figures: Vec<NamedEstimate> = results().flat_map(|of_size| of_size.estimates(rounds)).collect();
+        // In a virtual machine that counts instructions under another name.
+        let machine = if clock::counts_instructions() { "vm_" } else { "" };
+        let middles = [
+            (
+                "roam6_over_ip6tnl".to_owned(),
+                Estimate::middle(results().filter_map(|of_size| of_size.over_ip6tnl(rounds))),
+            ),
+            (
+                format!("{}_over_wireguard", Forwarding::Udp4.name()),
+                over_wireguard(results(), rounds, Forwarding::Udp4),
+            ),
+            (
+                format!("{}_over_wireguard", Forwarding::Udp6.name()),
+                over_wireguard(results(), rounds, Forwarding::Udp6),
+            ),
+        ];
+        let measured = middles.into_iter().filter(|(_, middle)| middle.is_some());
+        figures.extend(measured.map(|(name, middle)| (format!("{machine}{name}"), middle)));
+        figures.extend(bulk_estimates(rounds, &self.bulks));
+        figures
     }
-    for kind in [Forwarding::Udp4, Forwarding::Udp6] {
-        if let Some(middle) = percentile(results.iter().filter_map(|of_size| of_size.over_wireguard(kind)), 0.5) {
-            run.summarise(&format!("{machine}{}_over_wireguard", kind.name()), middle);
-        }
-    }
-    let mut bulks = BulkRates::new();
-    for at in 0..rounds {
-        run.step(&format!("TCP, round {} of {rounds}", at + 1));
-        bench.measure_bulk(&mut bulks, octets, at)?;
-    }
-    summarise_bulk(run, &bulks);
-    run.summarise("absent", bench.0.unavailable);
-    Ok(())
+}
+
+fn over_wireguard<'a>(
+    results: impl Iterator<Item = SizeResult<'a>>,
+    rounds: &Rounds,
+    kind: Forwarding,
+) -> Option<Estimate> {
+    Estimate::middle(results.filter_map(|of_size| of_size.over_wireguard(rounds, kind)))
 }
 
 /// Extent of the measurement.
 struct Effort {
     sizes: &'static [usize],
-    rounds: usize,
     /// Frames of each lane in each round.
     frames: u32,
     /// Octets of each bulk transfer.
@@ -85,11 +137,11 @@ struct Effort {
 
 impl Effort {
     fn of(quick: bool) -> Effort {
-        match (clock::is_emulated(), quick) {
-            (false, false) => Effort { sizes: &SIZES, rounds: 9, frames: 120_000, octets: 256 << 20 },
-            (false, true) => Effort { sizes: &QUICK, rounds: 3, frames: 30_000, octets: 64 << 20 },
-            (true, false) => Effort { sizes: &SIZES, rounds: 3, frames: 2_000, octets: 16 << 20 },
-            (true, true) => Effort { sizes: &QUICK, rounds: 1, frames: 2_000, octets: 16 << 20 },
+        match (clock::counts_instructions(), quick) {
+            (false, false) => Effort { sizes: &SIZES, frames: 120_000, octets: 256 << 20 },
+            (false, true) => Effort { sizes: &QUICK, frames: 30_000, octets: 64 << 20 },
+            (true, false) => Effort { sizes: &SIZES, frames: 2_000, octets: 16 << 20 },
+            (true, true) => Effort { sizes: &QUICK, frames: 2_000, octets: 16 << 20 },
         }
     }
 }
@@ -114,11 +166,15 @@ impl SizeResult<'_> {
         percentile(self.bursts(lane).iter().map(Burst::kpps), 0.5)
     }
 
-    fn summarise(&self, run: &mut Run) {
+    /// Ratios at this size; of both directions the lesser one.
+    fn estimates(&self, rounds: &Rounds) -> Vec<NamedEstimate> {
         let of = |kind, section, upward| self.rates(kind, section, upward);
         let over_plain = |kind, section| {
-            min_of_directions(|upward| ratio(&of(kind, section, upward), &of(Forwarding::Plain, section, upward)))
+            let plain = |upward| of(Forwarding::Plain, section, upward);
+            let direction = |upward| rounds.ratio(&of(kind, section, upward), &plain(upward));
+            Estimate::least([false, true].into_iter().filter_map(direction))
         };
+        let ratio = |ours: &[f64], theirs: &[f64]| rounds.ratio(ours, theirs);
         let roam6_over_plain = |section| over_plain(Forwarding::Roam6, section);
         let whole = |kind| of(kind, Section::Whole, false);
         let bare = |kind| of(kind, Section::WholeBare, false);
@@ -129,31 +185,33 @@ impl SizeResult<'_> {
             ("udp4_over_plain", over_plain(Forwarding::Udp4, Section::Whole)),
             ("udp6_over_plain", over_plain(Forwarding::Udp6, Section::Whole)),
             ("roam6_over_kernel_tunnel", ratio(&whole(Forwarding::Roam6), &whole(Forwarding::Seg6))),
-            ("roam6_over_ip6tnl", self.over_ip6tnl()),
-            ("roam6_over_wireguard", self.over_wireguard(Forwarding::Roam6)),
+            ("roam6_over_ip6tnl", self.over_ip6tnl(rounds)),
+            ("roam6_over_wireguard", self.over_wireguard(rounds, Forwarding::Roam6)),
             ("ceiling_over_plain", ratio(&whole(Forwarding::Redirect), &whole(Forwarding::Plain))),
             ("xdp_over_plain", over_plain(Forwarding::Xdp, Section::Whole)),
             ("xdp_over_ceiling", ratio(&whole(Forwarding::Xdp), &whole(Forwarding::Redirect))),
             ("xdp_xdp_over_plain", over_plain(Forwarding::Xdp, Section::WholeBare)),
             ("xdp_xdp_over_ceiling", ratio(&bare(Forwarding::Xdp), &bare(Forwarding::Redirect))),
         ];
-        for (name, value) in summary {
-            if let Some(value) = value {
-                run.summarise(&format!("{name}_{}", self.size), value);
-            }
-        }
+        let measured = summary.into_iter().filter(|(_, value)| value.is_some());
+        measured.map(|(name, value)| (format!("{name}_{}", self.size), value)).collect()
+    }
+
+    fn report(&self, run: &mut Run) {
+        self.check(run);
         let seen = lanes().into_iter().filter(|lane| !self.bursts(*lane).is_empty());
         run.rows.extend(seen.map(|lane| self.row(lane)));
     }
 
-    fn over_wireguard(&self, kind: Forwarding) -> Option<f64> {
+    fn over_wireguard(&self, rounds: &Rounds, kind: Forwarding) -> Option<Estimate> {
         let of = |kind| self.rates(kind, Section::Whole, false);
-        ratio(&of(kind), &of(Forwarding::WireGuard))
+        rounds.ratio(&of(kind), &of(Forwarding::WireGuard))
     }
 
-    fn over_ip6tnl(&self) -> Option<f64> {
+    fn over_ip6tnl(&self, rounds: &Rounds) -> Option<Estimate> {
         let of = |kind, upward| self.rates(kind, Section::Whole, upward);
-        min_of_directions(|upward| ratio(&of(Forwarding::Roam6, upward), &of(Forwarding::Ip6tnl, upward)))
+        let direction = |upward| rounds.ratio(&of(Forwarding::Roam6, upward), &of(Forwarding::Ip6tnl, upward));
+        Estimate::least([false, true].into_iter().filter_map(direction))
     }
 
     fn row(&self, lane: PacketLane) -> Value {
@@ -187,7 +245,8 @@ impl SizeResult<'_> {
     }
 }
 
-fn summarise_bulk(run: &mut Run, bulks: &BulkRates) {
+fn bulk_estimates(rounds: &Rounds, bulks: &BulkRates) -> Vec<NamedEstimate> {
+    let mut figures = Vec::new();
     for flows in FLOWS {
         for (name, kind, local) in [
             ("tcp_roam6_over_plain", Forwarding::Roam6, false),
@@ -198,10 +257,15 @@ fn summarise_bulk(run: &mut Run, bulks: &BulkRates) {
             ("tcp_local_udp6_over_plain", Forwarding::Udp6, true),
         ] {
             let of = |kind, upward| bulks.get(&(flows, local, upward, kind)).map(Vec::as_slice);
-            let value = min_of_directions(|upward| ratio(of(kind, upward)?, of(Forwarding::Plain, upward)?));
-            run.summarise(&format!("{name}_{flows}"), value);
+            let direction = |upward| rounds.ratio(of(kind, upward)?, of(Forwarding::Plain, upward)?);
+            let value = Estimate::least([false, true].into_iter().filter_map(direction));
+            figures.push((format!("{name}_{flows}"), value));
         }
     }
+    figures
+}
+
+fn report_bulk(run: &mut Run, bulks: &BulkRates) {
     for ((flows, local, upward, kind), rates) in bulks {
         run.rows.push(json!({
             "flows": flows,

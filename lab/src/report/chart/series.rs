@@ -13,12 +13,29 @@ impl Series {
     pub(super) fn lines(&self, scale: Scale, colour: &str) -> String {
         let dashes = if self.style == Style::Dashes { "stroke-dasharray=\"6 4\"" } else { "" };
         let line = positions(scale, self.points.iter().map(|point| (point.x, point.y)));
-        let mut svg =
-            format!("<polyline points=\"{line}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" {dashes}/>\n");
+        let mut svg = match self.style {
+            Style::Dots => String::new(),
+            _ => {
+                format!("<polyline points=\"{line}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" {dashes}/>\n")
+            }
+        };
         for point in &self.points {
             let (x, y) = (scale.x(point.x), scale.y(point.y));
             svg += &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>\n");
             svg += &point.whisker(scale, x, colour);
+        }
+        svg
+    }
+
+    /// The series as the area between the ends of its ranges.
+    pub(super) fn band(&self, scale: Scale, colour: &str) -> String {
+        let ends = self.points.iter().filter_map(|point| Some((point.x, point.range?)));
+        let above = ends.clone().map(|(x, (_, high))| (x, high));
+        let below: Vec<(f64, f64)> = ends.map(|(x, (low, _))| (x, low)).collect();
+        let outline = positions(scale, above.chain(below.into_iter().rev()));
+        let mut svg = format!("<polygon points=\"{outline}\" fill=\"{colour}\" fill-opacity=\"0.25\"/>\n");
+        if let [only] = self.points.as_slice() {
+            svg += &only.whisker(scale, scale.x(only.x), colour);
         }
         svg
     }
