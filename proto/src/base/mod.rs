@@ -3,6 +3,7 @@
 //!
 //! The lowest layer: imports nothing of this crate.
 
+pub mod fields;
 pub mod hex;
 pub mod ids;
 pub mod rng;

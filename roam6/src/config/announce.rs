@@ -1,6 +1,7 @@
 //! The `[geo.announce]` table: services that a station announces to its neighbours.
 
 use super::spanned::Spanned;
+use super::toml_reader::from_toml;
 use crate::config::check;
 use crate::config::duration::HumanDuration;
 use crate::config::source::Diagnostics;
@@ -8,7 +9,6 @@ use core::time::Duration;
 use roam6_proto::contract::config::facilities::{Announcement, OfferedService, RoutingAdvertisement};
 use roam6_proto::contract::config::facilities::{MAX_ANNOUNCED, MAX_APPLICATION, MAX_CONTEXT, MAX_NAME};
 use roam6_wire::Prefix;
-use serde::Deserialize;
 use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 
@@ -23,16 +23,15 @@ const LIFETIME_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Durati
 const MAX_DNS: usize = 2;
 
 /// The table, as written.
-#[derive(Deserialize)]
 pub(crate) struct Section {
     name: Option<Spanned<String>>,
     interval: Option<Spanned<HumanDuration>>,
-    #[serde(default)]
     services: Vec<Spanned<ServiceTable>>,
     routing: Option<RoutingTable>,
 }
 
-#[derive(Deserialize)]
+from_toml!(Section { name, interval, services = Vec::new(), routing });
+
 struct ServiceTable {
     application: Spanned<u32>,
     address: Option<Ipv6Addr>,
@@ -40,14 +39,16 @@ struct ServiceTable {
     context: Option<Spanned<String>>,
 }
 
-#[derive(Deserialize)]
+from_toml!(ServiceTable { application, address, port, context });
+
 struct RoutingTable {
     prefix: Spanned<Prefix>,
     gateway: Spanned<Ipv6Addr>,
-    #[serde(default)]
     dns: Vec<Spanned<Ipv6Addr>>,
     lifetime: Option<Spanned<HumanDuration>>,
 }
+
+from_toml!(RoutingTable { prefix, gateway, dns = Vec::new(), lifetime });
 
 /// Checks the table; problems are reported to `diagnostics`.
 pub(crate) fn validate(written: &Spanned<Section>, diagnostics: &mut Diagnostics<'_>) -> Announcement {

@@ -1,6 +1,7 @@
 //! Data plans of uplinks, and numbers of octets as people write them: `5GB`, `1.5 GB`, `500MB`, `2GiB`.
 
 use super::spanned::Spanned;
+use super::toml_reader::plain_toml;
 use crate::config::source::Diagnostics;
 use roam6_proto::contract::config::nemo::{BeyondCap, DataPlan, PlanPeriod};
 use serde::{Deserialize, Deserializer, de::Error};
@@ -8,6 +9,8 @@ use serde::{Deserialize, Deserializer, de::Error};
 /// A number of octets written as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HumanOctets(pub(crate) u64);
+
+plain_toml!(HumanOctets);
 
 impl<'de> Deserialize<'de> for HumanOctets {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HumanOctets, D::Error> {

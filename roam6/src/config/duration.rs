@@ -1,11 +1,14 @@
 //! Durations as people write them: `200ms`, `10s`, `5m`, `1h30m`, `2d`.
 
+use super::toml_reader::plain_toml;
 use core::time::Duration;
 use serde::{Deserialize, Deserializer, de::Error};
 
 /// A duration written as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HumanDuration(pub(crate) Duration);
+
+plain_toml!(HumanDuration);
 
 impl<'de> Deserialize<'de> for HumanDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HumanDuration, D::Error> {

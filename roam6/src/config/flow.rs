@@ -1,6 +1,7 @@
 //! The `[[mobile_router.flow]]` tables: flows with an uplink of their own (RFC 6089), and DSCP as people write them.
 
 use super::spanned::Spanned;
+use super::toml_reader::{from_toml, plain_toml};
 use crate::config::source::Diagnostics;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::flow::{FlowRule, FlowSelector};
@@ -14,7 +15,6 @@ use std::fmt;
 const MAX_FLOWS: usize = 16;
 
 /// One flow, as written; a key that is left out matches all packets.
-#[derive(serde::Deserialize)]
 pub(crate) struct Flow {
     uplink: Spanned<String>,
     id: Option<Spanned<u16>>,
@@ -26,6 +26,10 @@ pub(crate) struct Flow {
     inside_ports: Option<Ports>,
     dscp: Option<Dscp>,
 }
+
+plain_toml!(Dscp, Protocol, Ports);
+
+from_toml!(Flow { uplink, id, from, correspondent, inside, protocol, correspondent_ports, inside_ports, dscp });
 
 /// Checks the flows and makes rules of them; the order in the file is their priority.
 pub(crate) fn validate(

@@ -2,6 +2,7 @@
 //! against what the standard allows (EN 302 636-4-1 annex H).
 
 use super::spanned::Spanned;
+use super::toml_reader::{from_toml, plain_toml};
 use crate::config::duration::HumanDuration;
 use crate::config::source::{Diagnostics, Problem};
 use crate::config::{announce, check, geo_security};
@@ -15,7 +16,6 @@ use roam6_proto::contract::config::facilities::{Announcement, FacilitiesConfig};
 use roam6_proto::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, VirtualLink};
 use roam6_proto::geo::geometry;
 use roam6_wire::geo::{Area, Coordinates, ItsStationType, Shape, TrafficClass};
-use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Most interfaces, and most virtual links.
@@ -70,13 +70,11 @@ pub(crate) enum Position {
 }
 
 /// The table, as written.
-#[derive(Deserialize)]
 pub(crate) struct Section {
     interfaces: Spanned<Vec<Spanned<String>>>,
     station: Option<Spanned<String>>,
     is_mobile: Option<bool>,
     position: Spanned<PositionTable>,
-    #[serde(default)]
     links: Vec<LinkTable>,
     beacon: Option<Spanned<HumanDuration>>,
     beacon_hops: Option<Spanned<u8>>,
@@ -96,7 +94,32 @@ pub(crate) struct Section {
     security: Option<geo_security::Section>,
 }
 
-#[derive(Deserialize)]
+plain_toml!(NonAreaForwarding, AreaForwarding, Shape);
+
+from_toml!(Section {
+    interfaces,
+    station,
+    is_mobile,
+    position,
+    links = Vec::new(),
+    beacon,
+    beacon_hops,
+    neighbour_lifetime,
+    hop_limit,
+    lifetime,
+    forwarding,
+    recovery,
+    area_forwarding,
+    range,
+    max_area,
+    packet_data_rate,
+    busy_poll,
+    awake,
+    facilities,
+    announce,
+    security,
+});
+
 struct FacilitiesTable {
     station_id: Option<u32>,
     cam: Option<bool>,
@@ -104,7 +127,8 @@ struct FacilitiesTable {
     width: Option<f64>,
 }
 
-#[derive(Deserialize)]
+from_toml!(FacilitiesTable { station_id, cam, length, width });
+
 struct PositionTable {
     latitude: Option<f64>,
     longitude: Option<f64>,
@@ -114,7 +138,8 @@ struct PositionTable {
     repeat: Option<bool>,
 }
 
-#[derive(Deserialize)]
+from_toml!(PositionTable { latitude, longitude, gpsd, nmea, track, repeat });
+
 struct LinkTable {
     name: Spanned<String>,
     around: Option<Spanned<u16>>,
@@ -125,18 +150,18 @@ struct LinkTable {
     lifetime: Option<Spanned<HumanDuration>>,
 }
 
-#[derive(Deserialize)]
+from_toml!(LinkTable { name, around, hops, area, traffic_class, store_carry_forward, lifetime });
+
 struct AreaTable {
-    #[serde(default = "circle")]
     shape: Shape,
     latitude: f64,
     longitude: f64,
     a: u16,
-    #[serde(default)]
     b: u16,
-    #[serde(default)]
     angle: u16,
 }
+
+from_toml!(AreaTable { shape = circle(), latitude, longitude, a, b = 0, angle = 0 });
 
 fn circle() -> Shape {
     Shape::Circle

@@ -1,31 +1,37 @@
 //! The `[geo.security]` table: what is done with secured packets, and whose certificates are trusted (ETSI TS 103 097).
 
 use super::spanned::Spanned;
+use super::toml_reader::{from_toml, plain_toml};
 #[cfg(not(feature = "geo-security"))]
 use crate::config::source::Diagnostics;
 #[cfg(not(feature = "geo-security"))]
 use roam6_proto::contract::config::geo::SecurityConfig;
 use roam6_proto::contract::config::geo::SecurityMode;
-use serde::Deserialize;
 #[cfg(feature = "geo-security")]
 use std::path::PathBuf;
 
 /// The table, as written.
-#[derive(Deserialize)]
 pub(crate) struct Section {
     mode: Option<Spanned<SecurityMode>>,
     #[cfg(feature = "geo-security")]
-    #[serde(default)]
     trust: Vec<Spanned<PathBuf>>,
     #[cfg(feature = "geo-security")]
-    #[serde(default)]
     issuers: Vec<Spanned<PathBuf>>,
     #[cfg(feature = "geo-security")]
-    #[serde(default)]
     revoked: Vec<Spanned<String>>,
     #[cfg(feature = "geo-security")]
     verify_rate: Option<Spanned<u32>>,
 }
+
+plain_toml!(SecurityMode);
+
+from_toml!(Section {
+    mode,
+    #[cfg(feature = "geo-security")] trust = Vec::new(),
+    #[cfg(feature = "geo-security")] issuers = Vec::new(),
+    #[cfg(feature = "geo-security")] revoked = Vec::new(),
+    #[cfg(feature = "geo-security")] verify_rate,
+});
 
 /// Checks the table: secured packets are dropped, because this build cannot open them.
 #[cfg(not(feature = "geo-security"))]

@@ -1,6 +1,7 @@
 //! The `[home_agent]` table.
 
 use super::spanned::Spanned;
+use super::toml_reader::from_toml;
 use crate::config::check;
 use crate::config::duration::HumanDuration;
 use crate::config::prefix_table::{HomeNetwork, MAX_BINDINGS, Mobile, MobileRouterNames, PrefixTableBuilder};
@@ -11,7 +12,6 @@ use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, Ipv4Poo
 use roam6_proto::nemo::dsmip::NATKATIMEOUT as DEFAULT_KEEPALIVE;
 use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{HomeAddress, Ipv4Endpoint, Prefix};
-use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -27,13 +27,11 @@ const DEFAULT_UPDATE_RATE: u32 = 20;
 const KEEPALIVE: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(3600);
 
 /// The table, as written.
-#[derive(Deserialize)]
 pub(crate) struct Section {
     address: Spanned<Ipv6Addr>,
     home_prefixes: Spanned<Vec<Prefix>>,
     home_link: Option<Spanned<String>>,
     prefix_table: Option<PathBuf>,
-    #[serde(default)]
     mobile: Vec<Spanned<Mobile>>,
     max_lifetime: Option<Spanned<HumanDuration>>,
     refresh_advice: Option<Spanned<HumanDuration>>,
@@ -41,7 +39,6 @@ pub(crate) struct Section {
     home_and_away: Option<bool>,
     max_bindings: Option<Spanned<usize>>,
     duplicate_detection: Option<Spanned<bool>>,
-    #[serde(default)]
     preference: u16,
     advertise: Option<Spanned<HumanDuration>>,
     path_mtu: Option<Spanned<u32>>,
@@ -53,7 +50,29 @@ pub(crate) struct Section {
     max_update_rate: Option<Spanned<u32>>,
 }
 
-#[derive(Deserialize)]
+from_toml!(Section {
+    address,
+    home_prefixes,
+    home_link,
+    prefix_table,
+    mobile = Vec::new(),
+    max_lifetime,
+    refresh_advice,
+    multiple_care_of,
+    home_and_away,
+    max_bindings,
+    duplicate_detection,
+    preference = 0,
+    advertise,
+    path_mtu,
+    ipv4,
+    ipv4_pool,
+    prefix_pool,
+    shared_prefix,
+    udp6,
+    max_update_rate,
+});
+
 struct Ipv4Table {
     address: Spanned<Ipv4Addr>,
     public_address: Option<Spanned<Ipv4Addr>>,
@@ -61,11 +80,14 @@ struct Ipv4Table {
     force_udp: Option<bool>,
 }
 
-#[derive(Deserialize)]
+from_toml!(Ipv4Table { address, public_address, keepalive, force_udp });
+
 struct PoolTable {
     prefix: Spanned<Prefix>,
     length: Option<Spanned<u8>>,
 }
+
+from_toml!(PoolTable { prefix, length });
 
 impl PoolTable {
     /// Length of the prefixes taken from the pool.
@@ -74,18 +96,20 @@ impl PoolTable {
     }
 }
 
-#[derive(Deserialize)]
 struct PrefixPoolTable {
     prefix: Spanned<Prefix>,
     length: Option<Spanned<u8>>,
 }
 
-#[derive(Deserialize)]
+from_toml!(PrefixPoolTable { prefix, length });
+
 struct SharedPrefixTable {
     prefix: Spanned<Prefix>,
     interface: Spanned<String>,
     gateway: Option<Spanned<Ipv6Addr>>,
 }
+
+from_toml!(SharedPrefixTable { prefix, interface, gateway });
 
 /// Length of the prefixes taken from a pool, unless it says so: 16 subnets.
 #[cfg(feature = "setup")]
@@ -190,8 +214,6 @@ impl HomeAgent {
 }
 
 /// The settings of a home agent that the rows of its prefix table must fit. Others may be invalid.
-#[derive(Deserialize)]
-#[serde(rename = "$extract")]
 pub(crate) struct PrefixTableConstraints {
     address: Ipv6Addr,
     home_prefixes: Vec<Prefix>,
@@ -203,11 +225,21 @@ pub(crate) struct PrefixTableConstraints {
     prefix_table: Option<PathBuf>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename = "$extract")]
+from_toml!(extract PrefixTableConstraints {
+    address,
+    home_prefixes,
+    ipv4,
+    ipv4_pool,
+    #[cfg(feature = "setup")] prefix_pool,
+    shared_prefix,
+    prefix_table,
+});
+
 struct ConstraintsFile {
     home_agent: PrefixTableConstraints,
 }
+
+from_toml!(extract ConstraintsFile { home_agent });
 
 impl PrefixTableConstraints {
     /// Reads a configuration; `None` if it has no readable home agent.
@@ -337,6 +369,8 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         udp6: section.udp6.map_or(has_udp, Spanned::into_inner),
         max_update_rate: Some(max_update_rate.unwrap_or(DEFAULT_UPDATE_RATE)),
         key_exchange: true,
+        #[cfg(feature = "fleet")]
+        fleet: None,
     };
     if section.mobile.iter().any(|row| row.has_inline_key())
         && let Err(problem) = diagnostics.source.refuse_world_readable()

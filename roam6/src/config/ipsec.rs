@@ -1,28 +1,34 @@
 //! The `[ipsec]` table of a key file or a mobile router: two security associations keyed by hand (RFC 3776 §4, RFC 4303).
 
 use super::spanned::Spanned;
+use super::toml_reader::{from_toml, plain_toml};
 use crate::config::source::Diagnostics;
 use crate::config::spi::{HINT_SPI, MIN_SPI};
 use roam6_proto::base::hex;
 use roam6_proto::contract::config::nemo::SecurityAssociationPair;
 use roam6_proto::crypto::esp::{Integrity, SecurityAssociation};
-use serde::Deserialize;
 
 const HINT_KEY: &str = "make a pair with: roam6 keygen --ipsec";
 
 /// The table, as written; the same at both ends.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct Ipsec {
     integrity: Integrity,
     to_home_agent: Association,
     to_mobile: Association,
 }
 
-#[derive(Debug, Deserialize)]
+plain_toml!(Integrity);
+
+from_toml!(Ipsec { integrity, to_home_agent, to_mobile });
+
+#[derive(Debug)]
 struct Association {
     spi: Spanned<u32>,
     key: Spanned<String>,
 }
+
+from_toml!(Association { spi, key });
 
 /// Checks the table; `None` if a problem was reported.
 pub(crate) fn validate(table: &Ipsec, diagnostics: &mut Diagnostics<'_>) -> Option<SecurityAssociationPair> {

@@ -1,6 +1,7 @@
 //! Keys shared by a home agent and a mobile router (RFC 4285, RFC 3776), as files and as lines of a table.
 
 use super::spanned::Spanned;
+use super::toml_reader::{from_toml, plain_toml};
 use crate::config::ipsec::{self, Ipsec};
 use crate::config::source::{Diagnostics, Problem, Source};
 use crate::config::spi::{HINT_SPI, MIN_SPI};
@@ -38,7 +39,6 @@ pub(crate) enum AuthMethod {
     None,
 }
 
-#[derive(Deserialize)]
 struct KeyFile {
     spi: Option<Spanned<u32>>,
     key: Option<Spanned<String>>,
@@ -46,6 +46,10 @@ struct KeyFile {
     /// The invitation that the key came by.
     invitation: Option<Spanned<String>>,
 }
+
+plain_toml!(AuthMethod);
+
+from_toml!(KeyFile { spi, key, ipsec, invitation });
 
 impl KeySettings {
     /// The authentication meant by a table that begins at `table`; `None` if a problem was reported.

@@ -1,11 +1,11 @@
 //! The `[mnn]` table: a node of a mobile network, or a host with several uplinks, whose connections take several paths.
 
 use super::spanned::Spanned;
+use super::toml_reader::from_toml;
 use crate::config::check;
 use crate::config::source::Diagnostics;
 use roam6_proto::contract::config::mptcp::PathManagerConfig;
 use roam6_wire::Prefix;
-use serde::Deserialize;
 
 /// Most home prefixes.
 const MAX_LIST: usize = 64;
@@ -15,20 +15,25 @@ const MAX_SUBFLOWS: u32 = 8;
 const DEFAULT_ACCEPTED: u32 = 4;
 
 /// The table, as written.
-#[derive(Deserialize)]
 pub(crate) struct Section {
     interfaces: Spanned<Vec<Spanned<String>>>,
-    #[serde(default)]
     home_prefixes: Vec<Spanned<Prefix>>,
-    #[serde(default)]
     signal_home: bool,
-    #[serde(default)]
     signal_care_of: bool,
     subflows: Option<Spanned<u32>>,
     accepted: Option<Spanned<u32>>,
-    #[serde(default)]
     source_routing: bool,
 }
+
+from_toml!(Section {
+    interfaces,
+    home_prefixes = Vec::new(),
+    signal_home = false,
+    signal_care_of = false,
+    subflows,
+    accepted,
+    source_routing = false,
+});
 
 /// Checks the table; problems are reported to `diagnostics`.
 pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> PathManagerConfig {

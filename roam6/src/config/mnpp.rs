@@ -1,6 +1,7 @@
 //! The `[mnpp]` table: networks announced to neighbour routers, and announcements accepted from them, by default none.
 
 use super::spanned::Spanned;
+use super::toml_reader::{from_toml, plain_toml};
 use crate::config::duration::HumanDuration;
 use crate::config::geo::Geo;
 use crate::config::source::Diagnostics;
@@ -20,23 +21,26 @@ const INTERVAL_RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Du
 const MAX_ACCEPTED: usize = 256;
 
 /// The table, as written.
-#[derive(Deserialize)]
 pub(crate) struct Section {
     interfaces: Option<Spanned<Vec<Spanned<String>>>>,
     announce: Option<Spanned<Vec<Prefix>>>,
     key_file: Option<Spanned<PathBuf>>,
     auth: Option<Spanned<NoAuthentication>>,
     interval: Option<Spanned<HumanDuration>>,
-    #[serde(default)]
     accept: Vec<Spanned<AcceptTable>>,
 }
 
-#[derive(Deserialize)]
+plain_toml!(NoAuthentication);
+
+from_toml!(Section { interfaces, announce, key_file, auth, interval, accept = Vec::new() });
+
 struct AcceptTable {
     prefixes: Spanned<Vec<Prefix>>,
     key_file: Option<Spanned<PathBuf>>,
     auth: Option<Spanned<NoAuthentication>>,
 }
+
+from_toml!(AcceptTable { prefixes, key_file, auth });
 
 /// Operation without keys must be requested by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -1,6 +1,7 @@
 //! The `[mobile_router]` table.
 
 use super::spanned::Spanned;
+use super::toml_reader::{from_toml, plain_toml};
 use crate::config::check;
 use crate::config::data_plan::{DataPlanKeys, HumanOctets};
 use crate::config::duration::HumanDuration;
@@ -16,7 +17,6 @@ use roam6_proto::contract::config::nemo::{
     UplinkConfig,
 };
 use roam6_wire::{Bid, DomainName, HomeAddress, Prefix};
-use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
@@ -29,14 +29,11 @@ const DYNAMIC_IPV4_LENGTH_RANGE: std::ops::RangeInclusive<u8> = 8..=32;
 pub(crate) const SHARED_IDENTIFIER: u64 = u64::from_be_bytes(*b"\0roam6-r");
 
 /// The table, as written.
-#[derive(Deserialize)]
 pub(crate) struct Section {
     home_address: Spanned<Ipv6Addr>,
     home_prefix: Spanned<Prefix>,
     home: Option<HomeNetwork>,
-    #[serde(default)]
     home_agents: Vec<Spanned<Ipv6Addr>>,
-    #[serde(default)]
     home_agents_ipv4: Vec<Spanned<Ipv4Addr>>,
     prefixes: Spanned<Vec<Spanned<Prefix>>>,
     dynamic_ipv4: Option<Spanned<u8>>,
@@ -49,18 +46,49 @@ pub(crate) struct Section {
     home_and_away: Option<Spanned<bool>>,
     duplicate_detection: Option<DadMode>,
     portal_check: Option<bool>,
-    #[serde(default)]
     probe: ProbeTable,
-    #[serde(default)]
     uplink: Vec<Spanned<UplinkTable>>,
-    #[serde(default)]
     ingress: Vec<IngressTable>,
-    #[serde(default)]
     flow: Vec<Spanned<Flow>>,
     care_of_prefixes: Option<Spanned<CareOfTable>>,
 }
 
-#[derive(Deserialize)]
+plain_toml!(
+    HomeNetwork,
+    PrefixMode,
+    LoadSharing,
+    DadMode,
+    PlanPeriod,
+    BeyondCap,
+    Transport,
+    PrefixSharing,
+    PrefixPreference
+);
+
+from_toml!(Section {
+    home_address,
+    home_prefix,
+    home,
+    home_agents = Vec::new(),
+    home_agents_ipv4 = Vec::new(),
+    prefixes,
+    dynamic_ipv4,
+    mode,
+    auth,
+    key_file,
+    ipsec,
+    lifetime,
+    sharing,
+    home_and_away,
+    duplicate_detection,
+    portal_check,
+    probe = ProbeTable::default(),
+    uplink = Vec::new(),
+    ingress = Vec::new(),
+    flow = Vec::new(),
+    care_of_prefixes,
+});
+
 struct UplinkTable {
     interface: Spanned<String>,
     bid: Option<Spanned<u16>>,
@@ -71,7 +99,6 @@ struct UplinkTable {
     gateway: Option<Spanned<Ipv6Addr>>,
     max_rtt: Option<Spanned<HumanDuration>>,
     max_loss: Option<Spanned<u8>>,
-    #[serde(default)]
     metered: bool,
     cap: Option<Spanned<HumanOctets>>,
     period: Option<PlanPeriod>,
@@ -82,7 +109,26 @@ struct UplinkTable {
     transport: Option<Spanned<Transport>>,
 }
 
-#[derive(Deserialize)]
+from_toml!(UplinkTable {
+    interface,
+    bid,
+    priority,
+    weight,
+    care_of_prefix,
+    address,
+    gateway,
+    max_rtt,
+    max_loss,
+    metered = false,
+    cap,
+    period,
+    period_start,
+    beyond,
+    probe,
+    dscp,
+    transport,
+});
+
 struct IngressTable {
     interface: Spanned<String>,
     prefix: Spanned<Prefix>,
@@ -91,7 +137,8 @@ struct IngressTable {
     search: Option<Vec<Spanned<String>>>,
 }
 
-#[derive(Deserialize)]
+from_toml!(IngressTable { interface, prefix, advertise, dns, search });
+
 struct CareOfTable {
     delegation: Option<bool>,
     length: Option<Spanned<u8>>,
@@ -99,7 +146,9 @@ struct CareOfTable {
     prefer: Option<PrefixPreference>,
 }
 
-#[derive(Default, Deserialize)]
+from_toml!(CareOfTable { delegation, length, share, prefer });
+
+#[derive(Default)]
 struct ProbeTable {
     enabled: Option<Spanned<bool>>,
     interval: Option<Spanned<HumanDuration>>,
@@ -109,6 +158,8 @@ struct ProbeTable {
     idle: Option<Spanned<HumanDuration>>,
     standby: Option<Spanned<HumanDuration>>,
 }
+
+from_toml!(ProbeTable { enabled, interval, lost, recovered, burst, idle, standby });
 
 /// Checks the table; `None` if it has no usable authentication, which is then reported to `diagnostics`. `has_udp`: the data
 /// plane has UDP over IPv6.

@@ -5,6 +5,7 @@ mod announce;
 mod check;
 pub(crate) mod data_plan;
 pub(crate) mod duration;
+pub(crate) mod fleet;
 mod flow;
 pub(crate) mod geo;
 mod geo_security;
@@ -37,6 +38,7 @@ use source::{Diagnostics, Problem, Source};
 use spanned::Spanned;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use toml_reader::{from_toml, plain_toml};
 
 /// The validated configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +71,9 @@ pub(crate) struct Config {
     pub(crate) mnn: Option<PathManagerConfig>,
     /// Shim6, if enabled.
     pub(crate) shim: Option<ShimConfig>,
+    /// The fleet that the home agent is a member of.
+    #[cfg(feature = "fleet")]
+    pub(crate) fleet: Option<fleet::Fleet>,
 }
 
 /// How tunnels are made.
@@ -115,16 +120,13 @@ pub(crate) struct ControlSocket {
     pub(crate) mode: u32,
 }
 
-#[derive(Deserialize)]
 struct ConfigFile {
     name: Option<String>,
     run_dir: Option<PathBuf>,
     state_dir: Option<PathBuf>,
-    #[serde(default)]
     data_plane: DataPlane,
     accel: Option<Spanned<Accel>>,
     firewall: Option<Spanned<Firewall>>,
-    #[serde(default)]
     control: ControlTable,
     metrics: Option<MetricsTable>,
     web: Option<web::Section>,
@@ -134,18 +136,46 @@ struct ConfigFile {
     shim: Option<shim::Section>,
     geo: Option<geo::Section>,
     mnpp: Option<Spanned<mnpp::Section>>,
+    #[cfg(feature = "fleet")]
+    fleet: Option<Spanned<fleet::Section>>,
+    #[cfg(not(feature = "fleet"))]
+    fleet: Option<Spanned<toml_reader::Anything>>,
 }
 
-#[derive(Default, Deserialize)]
+plain_toml!(DataPlane, Accel, Firewall);
+
+from_toml!(ConfigFile {
+    name,
+    run_dir,
+    state_dir,
+    data_plane = DataPlane::default(),
+    accel,
+    firewall,
+    control = ControlTable::default(),
+    metrics,
+    web,
+    home_agent,
+    mobile_router,
+    mnn,
+    shim,
+    geo,
+    mnpp,
+    fleet,
+});
+
+#[derive(Default)]
 struct ControlTable {
     group: Option<String>,
     mode: Option<Spanned<String>>,
 }
 
-#[derive(Deserialize)]
+from_toml!(ControlTable { group, mode });
+
 struct MetricsTable {
     listen: Spanned<SocketAddr>,
 }
+
+from_toml!(MetricsTable { listen });
 
 /// Reads and checks a configuration file.
 pub(crate) fn load(path: &Path) -> Result<Config, Vec<Problem>> {
@@ -188,6 +218,10 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
     if file.data_plane == DataPlane::Ip6tnl {
         check_bpf_settings(&file.accel, &file.firewall, &mut diagnostics);
     }
+    #[cfg(not(feature = "fleet"))]
+    if let Some(section) = &file.fleet {
+        fleet::refuse(section, &mut diagnostics);
+    }
     // The daemon serves no pages: `roam6 web` reads the table.
     if let Some(section) = file.web {
         web::validate(section, &mut diagnostics);
@@ -208,7 +242,13 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
         geo,
         mnn: file.mnn.map(|section| mnn::validate(section, &mut diagnostics)),
         shim: file.shim.map(|section| shim::validate(section, &mut diagnostics)),
+        #[cfg(feature = "fleet")]
+        fleet: None,
     };
+    #[cfg(feature = "fleet")]
+    if let Some(section) = file.fleet {
+        config.fleet = fleet::validate(section, config.home_agent.as_mut(), &config.name, &mut diagnostics);
+    }
     // Keys that a restart of the host loses would lock the mobile routers out.
     let is_kept = !is_volatile(&config.state_dir);
     config.home_agent.iter_mut().for_each(|agent| agent.config.key_exchange = is_kept);

@@ -1,6 +1,7 @@
 //! The prefix table of a home agent (RFC 3963 §6.1.1), in a file of its own or in the home agent's table.
 
 use super::spanned::Spanned;
+use super::toml_reader::from_toml;
 use crate::config::check;
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{AuthMethod, KeySettings};
@@ -11,7 +12,6 @@ use roam6_proto::contract::config::nemo::{
 };
 use roam6_proto::contract::item::MAX_PREFIX_LENGTHS;
 use roam6_wire::{HomeAddress, Prefix};
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -22,13 +22,13 @@ use std::time::UNIX_EPOCH;
 pub(super) const MAX_BINDINGS: usize = 1_000_000;
 
 /// A prefix table file.
-#[derive(Deserialize)]
 struct File {
     mobile: Option<Vec<Spanned<Mobile>>>,
 }
 
+from_toml!(File { mobile });
+
 /// One mobile router, as written.
-#[derive(Deserialize)]
 pub(crate) struct Mobile {
     name: Option<Spanned<String>>,
     home_address: Spanned<Ipv6Addr>,
@@ -43,8 +43,9 @@ pub(crate) struct Mobile {
     invitation: Option<Spanned<InvitationKeys>>,
 }
 
+from_toml!(Mobile { name, home_address, prefixes, auth, key_file, spi, key, ipsec, next, invitation });
+
 /// The invitation by which the mobile router gets its key.
-#[derive(Deserialize)]
 struct InvitationKeys {
     id: Spanned<String>,
     expires: Spanned<String>,
@@ -55,13 +56,16 @@ struct InvitationKeys {
     key: Option<Spanned<String>>,
 }
 
+from_toml!(InvitationKeys { id, expires, first, spi, key });
+
 /// A `[mobile.next]` table.
-#[derive(Deserialize)]
 pub(crate) struct NextKey {
     key_file: Option<Spanned<PathBuf>>,
     spi: Option<Spanned<u32>>,
     key: Option<Spanned<String>>,
 }
+
+from_toml!(NextKey { key_file, spi, key });
 
 /// The home network that the rows must fit, as far as it is known.
 #[derive(Default)]

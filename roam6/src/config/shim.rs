@@ -1,6 +1,7 @@
 //! The `[shim]` table: a host with several providers.
 
 use super::spanned::Spanned;
+use super::toml_reader::{from_toml, plain_toml};
 use crate::config::check;
 use crate::config::duration::HumanDuration;
 use crate::config::source::{Diagnostics, Problem};
@@ -14,7 +15,6 @@ use roam6_proto::contract::config::shim::{
 use roam6_proto::contract::item::ContextTrigger;
 use roam6_proto::crypto::cga::Sec;
 use roam6_wire::Prefix;
-use serde::Deserialize;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -31,37 +31,50 @@ const IDLE_TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_secs(10)..=D
 const RETURN_AFTER_RANGE: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(7 * 86_400);
 
 /// The table, as written.
-#[derive(Deserialize)]
 pub(crate) struct Section {
     interfaces: Spanned<Vec<Spanned<String>>>,
-    #[serde(default)]
     identities: Vec<Spanned<PathBuf>>,
     send_timeout: Option<Spanned<HumanDuration>>,
     idle_timeout: Option<Spanned<HumanDuration>>,
     return_after: Option<Spanned<HumanDuration>>,
     max_contexts: Option<Spanned<usize>>,
     verifications_per_second: Option<Spanned<u32>>,
-    #[serde(default)]
     trigger: TriggerTable,
-    #[serde(default)]
     peers: PeersTable,
-    #[serde(default)]
     preferences: VecMap<String, Spanned<UplinkPreference>>,
     addresses: Option<Spanned<AddressTable>>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+plain_toml!(AddressProof);
+from_toml!(UplinkPreference { priority = 0, weight = 0, transient = false });
+
+from_toml!(Section {
+    interfaces,
+    identities = Vec::new(),
+    send_timeout,
+    idle_timeout,
+    return_after,
+    max_contexts,
+    verifications_per_second,
+    trigger = TriggerTable::default(),
+    peers = PeersTable::default(),
+    preferences = VecMap::new(),
+    addresses,
+});
+
+#[derive(Clone, Copy)]
 struct AddressTable {
     proof: AddressProof,
-    #[serde(default = "default_sec")]
     sec: u8,
 }
+
+from_toml!(AddressTable { proof, sec = default_sec() });
 
 fn default_sec() -> u8 {
     1
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default)]
 struct TriggerTable {
     enabled: Option<bool>,
     octets: Option<u64>,
@@ -71,15 +84,16 @@ struct TriggerTable {
     again: Option<Spanned<HumanDuration>>,
 }
 
-#[derive(Default, Deserialize)]
+from_toml!(TriggerTable { enabled, octets, packets, age, idle, again });
+
+#[derive(Default)]
 struct PeersTable {
-    #[serde(default)]
     only: Vec<Spanned<Prefix>>,
-    #[serde(default)]
     except: Vec<Spanned<Prefix>>,
-    #[serde(default)]
     skip_eui64: bool,
 }
+
+from_toml!(PeersTable { only = Vec::new(), except = Vec::new(), skip_eui64 = false });
 
 /// Checks the table; problems are reported to `diagnostics`.
 pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> ShimConfig {

@@ -1,8 +1,7 @@
 //! A configuration file and its problems, each with its location and a remedy.
 
-use super::toml_reader;
+use super::toml_reader::{self, FromToml};
 use nix::fcntl::OFlag;
-use serde::de::DeserializeOwned;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -55,12 +54,12 @@ impl Source {
     ///
     /// # Errors
     /// The first problem.
-    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+    pub(crate) fn parse<T: FromToml>(&self) -> Result<T, Problem> {
         self.parse_part(0..self.text.len())
     }
 
     /// The same of a part of the text.
-    pub(crate) fn parse_part<T: DeserializeOwned>(&self, part: Range<usize>) -> Result<T, Problem> {
+    pub(crate) fn parse_part<T: FromToml>(&self, part: Range<usize>) -> Result<T, Problem> {
         let text = self.text.get(part.clone()).unwrap_or_default();
         toml_reader::read_part(text, part.start).map_err(|mistake| {
             let (what, hint) = explain_parse_error(mistake.what.lines().next().unwrap_or("not TOML"));
@@ -92,6 +91,12 @@ impl Source {
     /// Resolves a path relative to the directory of the file.
     pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
         self.path.parent().map_or_else(|| path.to_owned(), |folder| folder.join(path))
+    }
+
+    /// The whole text.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Path of the file.

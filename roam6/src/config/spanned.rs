@@ -1,12 +1,6 @@
-//! A value of the configuration with its location. The code is minimal, because it is instantiated for each type of value.
+//! A value of the configuration with its location.
 
-use core::fmt;
-use core::marker::PhantomData;
 use core::ops::{Deref, Range};
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
-
-/// The newtype name that requests a location: the deserializer yields start, end and value.
-pub(super) const SPANNED: &str = "$placed";
 
 /// A value and its span, in octets of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +11,11 @@ pub(crate) struct Spanned<T> {
 }
 
 impl<T> Spanned<T> {
+    /// The value at this span.
+    pub(super) fn new(value: T, span: Range<usize>) -> Spanned<T> {
+        Spanned { begin: span.start, end: span.end, value }
+    }
+
     /// The span.
     pub(crate) fn span(&self) -> Range<usize> {
         self.begin..self.end
@@ -38,28 +37,5 @@ impl<T> Deref for Spanned<T> {
 
     fn deref(&self) -> &T {
         &self.value
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_newtype_struct(SPANNED, SpannedVisitor(PhantomData))
-    }
-}
-
-struct SpannedVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for SpannedVisitor<T> {
-    type Value = Spanned<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value and its place")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Spanned<T>, A::Error> {
-        match (parts.next_element()?, parts.next_element()?, parts.next_element()?) {
-            (Some(begin), Some(end), Some(value)) => Ok(Spanned { begin, end, value }),
-            _ => Err(A::Error::custom("a value without a place")),
-        }
     }
 }

@@ -4,7 +4,7 @@ use super::source::Diagnostics;
 #[cfg(feature = "web")]
 use super::source::{Problem, Source};
 use super::spanned::Spanned;
-use serde::Deserialize;
+use super::toml_reader::from_toml;
 use std::fmt;
 use std::net::SocketAddr;
 #[cfg(feature = "web")]
@@ -79,21 +79,22 @@ impl Default for Web {
 }
 
 /// The table, as written.
-#[derive(Deserialize)]
 pub(crate) struct Section {
     listen: Option<Spanned<String>>,
     password_file: Option<PathBuf>,
-    #[serde(default)]
     names: Vec<Spanned<String>>,
 }
 
+from_toml!(Section { listen, password_file, names = Vec::new() });
+
 /// The table alone: others may be wrong, and their keys are not read.
 #[cfg(feature = "web")]
-#[derive(Deserialize)]
-#[serde(rename = "$extract")]
 struct File {
     web: Option<Section>,
 }
+
+#[cfg(feature = "web")]
+from_toml!(extract File { web });
 
 /// Reads the table from a configuration file; without one, the page has its defaults.
 ///

@@ -3,6 +3,7 @@
 use super::part::Part;
 use super::{MAX_ANSWER, NodeState, Request, Response};
 use crate::exit::Failure;
+use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -57,7 +58,12 @@ pub(crate) fn send_request(request: &Request, socket: &Path) -> Result<Response,
     let mut line = String::new();
     let read = BufReader::new(connect(request, socket)?.take(MAX_ANSWER)).read_line(&mut line);
     read.map_err(|error| Failure::NoDaemon(format!("{}: {error}", socket.display())))?;
-    serde_json::from_str(&line).map_err(|error| Failure::Other(format!("{}: {error}", socket.display())))
+    parse_response(&line).map_err(|error| Failure::Other(format!("{}: {error}", socket.display())))
+}
+
+/// Reads a response. It is parsed first, and then of which type it is: the code for that is the smaller one.
+pub(crate) fn parse_response(line: &str) -> serde_json::Result<Response> {
+    serde_json::from_slice::<Value>(line.as_bytes()).and_then(serde_json::from_value)
 }
 
 /// Sends a request; the response is to be read from the stream.

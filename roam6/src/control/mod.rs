@@ -8,6 +8,7 @@ use part::Part;
 use roam6_linux::firewall::Firewall;
 use roam6_linux::mptcp::diag::{Connection, Connections};
 use roam6_proto::View;
+use roam6_proto::base::fields::{self, Fields, FromFields};
 use roam6_proto::base::ids::AddressPair;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::config::facilities::DenmRequest;
@@ -15,7 +16,7 @@ use roam6_proto::contract::config::geo::{EchoRequest, GeoDestination};
 use roam6_proto::contract::report::Report;
 use roam6_proto::contract::view::{Counters, LdmView};
 use roam6_wire::HomeAddress;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::net::Ipv6Addr;
 
 /// Largest request, octets.
@@ -61,6 +62,9 @@ pub(crate) enum Request {
     DropArea(Ipv6Addr),
     /// Sends, updates or cancels an event notification.
     Denm(Box<DenmRequest>),
+    /// Has this member of a fleet hand over to the others, or serve again.
+    #[cfg(feature = "fleet")]
+    Fleet(roam6_proto::contract::command::FleetCommand),
 }
 
 /// The daemon's response to all requests but [`Request::Watch`].
@@ -80,7 +84,7 @@ pub(crate) enum Response {
 }
 
 /// The state of the node.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct NodeState {
     /// Name of the node.
     pub(crate) name: String,
@@ -91,12 +95,11 @@ pub(crate) struct NodeState {
     /// Microseconds since the daemon started.
     pub(crate) at: u64,
     /// When the configuration in use was read, seconds since 1970-01-01T00:00Z.
-    #[serde(default)]
     pub(crate) config_loaded_unix: u64,
     /// Packets by their fate in the data plane.
     pub(crate) packets: VecMap<String, u64>,
     /// The firewall on the path of tunnelled packets, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) firewall: Option<Firewall>,
     /// Handovers of the mobile router, for the metrics.
     #[serde(skip)]
@@ -106,32 +109,72 @@ pub(crate) struct NodeState {
     pub(crate) view: View,
 }
 
+impl<'de> Deserialize<'de> for NodeState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NodeState, D::Error> {
+        fields::deserialize(deserializer)
+    }
+}
+
+impl FromFields for NodeState {
+    fn from_fields(fields: &mut Fields) -> Result<NodeState, serde_json::Error> {
+        Ok(NodeState {
+            name: fields.take("name")?,
+            version: fields.take("version")?,
+            unix_micros: fields.take("unix_micros")?,
+            at: fields.take("at")?,
+            config_loaded_unix: fields.take::<Option<_>>("config_loaded_unix")?.unwrap_or_default(),
+            packets: fields.take("packets")?,
+            firewall: fields.take("firewall")?,
+            moves: MoveCounts::default(),
+            view: View::from_fields(fields)?,
+        })
+    }
+}
+
 /// One line of [`Request::Watch`] for an event; `event` names its kind.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct WatchLine<'a> {
     /// Microseconds since 1970-01-01T00:00Z.
     pub(crate) unix_micros: u64,
     /// Microseconds since the daemon started.
     pub(crate) at: u64,
     /// Name of the interface whose index is the event's `link`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) link_name: Option<&'a str>,
     /// Name of the mobile router with the event's home address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mobile_router: Option<&'a str>,
     /// The event.
-    #[serde(flatten)]
     pub(crate) report: &'a Report,
 }
 
-/// One line of [`Request::Watch`] for a row of the state at the beginning of the stream.
-#[derive(Serialize)]
-struct StateLine<'a, T> {
-    unix_micros: u64,
-    at: u64,
-    event: &'a str,
-    #[serde(flatten)]
-    row: &'a T,
+impl WatchLine<'_> {
+    /// The line, without its end.
+    pub(crate) fn to_json(&self) -> String {
+        let mut text = head(self.unix_micros, self.at);
+        for (name, value) in [("link_name", self.link_name), ("mobile_router", self.mobile_router)] {
+            if let Some(value) = value {
+                text.push_str(&format!(",\"{name}\":{}", serde_json::json!(value)));
+            }
+        }
+        join(text, serde_json::to_string(self.report))
+    }
+}
+
+/// The begin of each line of [`Request::Watch`], which ends in a field. `#[serde(flatten)]` would cost ten kilobytes of code.
+fn head(unix_micros: u64, at: u64) -> String {
+    format!("{{\"unix_micros\":{unix_micros},\"at\":{at}")
+}
+
+/// An object that has been begun, with the fields of another one.
+fn join(mut begun: String, object: serde_json::Result<String>) -> String {
+    let object = object.unwrap_or_default();
+    match object.strip_prefix('{') {
+        Some("}") | None => begun.push('}'),
+        Some(fields) => {
+            begun.push(',');
+            begun.push_str(fields);
+        }
+    }
+    begun
 }
 
 /// The one row of all counters.
@@ -161,6 +204,8 @@ impl NodeState {
             networks,
             ldm: LdmView { station: _, stations: ldm_stations, events: ldm_events },
             services,
+            #[cfg(feature = "fleet")]
+            fleet,
             timers,
             counters,
         } = &self.view;
@@ -182,15 +227,17 @@ impl NodeState {
         self.append_rows(&mut lines, "state_service", services);
         self.append_rows(&mut lines, "state_network", networks);
         self.append_rows(&mut lines, "state_invitation", invitations);
+        #[cfg(feature = "fleet")]
+        self.append_rows(&mut lines, "state_fleet", fleet.as_slice());
         self.append_rows(&mut lines, "state_timer", timers);
         self.append_rows(&mut lines, "state_counters", &[CounterRow { events: counters, packets: &self.packets }]);
         lines
     }
 
     fn append_rows<T: Serialize>(&self, lines: &mut Vec<u8>, event: &str, rows: &[T]) {
+        let head = format!("{},\"event\":\"{event}\"", head(self.unix_micros, self.at));
         for row in rows {
-            let line = StateLine { unix_micros: self.unix_micros, at: self.at, event, row };
-            lines.extend(serde_json::to_vec(&line).unwrap_or_default());
+            lines.extend(join(head.clone(), serde_json::to_string(row)).into_bytes());
             lines.push(b'\n');
         }
     }
@@ -216,6 +263,8 @@ impl NodeState {
             Part::Networks => view.networks.clone_from(&all.networks),
             Part::Ldm => view.ldm.clone_from(&all.ldm),
             Part::Services => view.services.clone_from(&all.services),
+            #[cfg(feature = "fleet")]
+            Part::Fleet => view.fleet.clone_from(&all.fleet),
             Part::Timers => view.timers.clone_from(&all.timers),
             Part::Counters => view.counters.clone_from(&all.counters),
         }

@@ -42,6 +42,9 @@ pub(crate) enum Part {
     Ldm,
     /// Services announced by this station and others, and routes to the Internet
     Services,
+    /// Members of the fleet, and their states
+    #[cfg(feature = "fleet")]
+    Fleet,
     /// Pending timers
     Timers,
     /// Event and packet counters

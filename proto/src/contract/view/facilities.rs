@@ -4,11 +4,11 @@ use crate::contract::config::facilities::{EventId, RoutingAdvertisement};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Coordinates};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::net::Ipv6Addr;
 
 /// The local dynamic map.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct LdmView {
     /// Station ID of this station; `None` without facilities.
     pub station: Option<u32>,
@@ -18,8 +18,10 @@ pub struct LdmView {
     pub events: Vec<LdmEventView>,
 }
 
+crate::read_fields!(LdmView { station, stations, events });
+
 /// A station of the local dynamic map.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LdmStationView {
     /// Its station ID.
     pub station: u32,
@@ -41,8 +43,10 @@ pub struct LdmStationView {
     pub age: Duration,
 }
 
+crate::read_fields!(LdmStationView { station, mid, kind, place, speed, heading, length, width, age });
+
 /// An event of the local dynamic map.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LdmEventView {
     /// Its action ID.
     pub name: EventId,
@@ -62,8 +66,10 @@ pub struct LdmEventView {
     pub remaining: Duration,
 }
 
+crate::read_fields!(LdmEventView { name, tag, cause, sub_cause, quality, place, area, remaining });
+
 /// A service announcement (SAM).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AnnouncementView {
     /// Station ID of the sender.
     pub station: u32,
@@ -83,8 +89,10 @@ pub struct AnnouncementView {
     pub age: Option<Duration>,
 }
 
+crate::read_fields!(AnnouncementView { station, mid, name, content, services, routing, interval, age });
+
 /// An announced service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServiceView {
     /// Its ITS-AID.
     pub application: u32,
@@ -97,3 +105,5 @@ pub struct ServiceView {
     /// Its provider service context; other octets than printable ASCII as `\x..`.
     pub context: Option<String>,
 }
+
+crate::read_fields!(ServiceView { application, channel, address, port, context });

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
 /// One entry of the location table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StationView {
     /// Its link-layer address.
     pub mid: LinkAddress,
@@ -30,9 +30,22 @@ pub struct StationView {
     /// Its state.
     pub state: StationState,
     /// How far its position is trusted.
-    #[serde(default, skip_serializing_if = "Trust::is_unsigned")]
+    #[serde(skip_serializing_if = "Trust::is_unsigned")]
     pub trust: Trust,
 }
+
+crate::read_fields!(StationView {
+    mid,
+    kind,
+    place,
+    accurate,
+    speed,
+    heading,
+    distance,
+    age,
+    state,
+    trust = Trust::default(),
+});
 
 /// How far a packet is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Display, Serialize, Deserialize)]
@@ -58,7 +71,7 @@ impl Trust {
 }
 
 /// The ego position of a GeoNetworking station.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PositionView {
     /// Its link-layer address.
     pub mid: LinkAddress,
@@ -78,11 +91,15 @@ pub struct PositionView {
     pub state: PositionState,
 }
 
+crate::read_fields!(PositionView { mid, kind, place, uncertainty, speed, heading, age, state });
+
 /// A multicast group with listeners.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GroupView {
     /// Name of the virtual link.
     pub link: String,
     /// The group.
     pub group: Ipv6Addr,
 }
+
+crate::read_fields!(GroupView { link, group });

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 use roam6_wire::Prefix;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::net::Ipv6Addr;
 
 /// A network of a neighbouring router.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NetworkView {
     /// Its prefix.
     pub prefix: Prefix,
@@ -17,3 +17,5 @@ pub struct NetworkView {
     /// Remaining lifetime of the announcement.
     pub remaining: Duration,
 }
+
+crate::read_fields!(NetworkView { prefix, router, link, remaining });

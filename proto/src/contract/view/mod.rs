@@ -2,6 +2,8 @@
 
 mod counters;
 mod facilities;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod geo;
 mod link;
 mod mnpp;
@@ -12,6 +14,8 @@ mod state;
 
 pub use counters::Counters;
 pub use facilities::{AnnouncementView, LdmEventView, LdmStationView, LdmView, ServiceView};
+#[cfg(feature = "fleet")]
+pub use fleet::{FleetView, MemberView};
 pub use geo::{GroupView, PositionView, StationView, Trust};
 pub use link::{LinkView, QualityView, UsageView};
 pub use mnpp::NetworkView;
@@ -29,8 +33,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The state of a node.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct View {
     /// Bindings of the home agent, and of the mobile router.
     pub bindings: Vec<BindingView>,
@@ -63,20 +66,48 @@ pub struct View {
     pub ldm: LdmView,
     /// Services announced by this and other stations.
     pub services: Vec<AnnouncementView>,
+    /// The fleet that the home agent is a member of.
+    #[cfg(feature = "fleet")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetView>,
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// Event counters, and gauges of table sizes.
     pub counters: Counters,
 }
 
+crate::read_fields!(View {
+    bindings = Vec::new(),
+    invitations = Vec::new(),
+    links = Vec::new(),
+    tunnels = Vec::new(),
+    endpoints = Vec::new(),
+    prefixes = Vec::new(),
+    addresses = Vec::new(),
+    contexts = Vec::new(),
+    stations = Vec::new(),
+    position,
+    areas = Vec::new(),
+    groups = Vec::new(),
+    networks = Vec::new(),
+    ldm = LdmView::default(),
+    services = Vec::new(),
+    #[cfg(feature = "fleet")]
+    fleet,
+    timers = Vec::new(),
+    counters = Counters::default(),
+});
+
 /// One running timer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TimerView {
     /// Its purpose.
     pub name: String,
     /// Time until its deadline.
     pub remaining: Duration,
 }
+
+crate::read_fields!(TimerView { name, remaining });
 
 /// One line of the event stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

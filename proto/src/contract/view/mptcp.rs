@@ -1,11 +1,11 @@
 //! State of the MPTCP path manager.
 
 use super::state::EndpointState;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::net::Ipv6Addr;
 
 /// One endpoint of MPTCP, or a candidate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EndpointView {
     /// The address.
     pub address: Ipv6Addr,
@@ -20,3 +20,5 @@ pub struct EndpointView {
     /// Its state.
     pub state: EndpointState,
 }
+
+crate::read_fields!(EndpointView { address, link, home, backup, signal, state });

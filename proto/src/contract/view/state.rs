@@ -135,7 +135,7 @@ named! {
         Standby = "standby",
         /// Probes are not answered.
         Silent = "silent",
-        /// Probes are answered again, not often enough yet.
+        /// Probes are answered again, or its round trip and loss are within the limits again, for too short a time yet.
         Recovering = "recovering",
         /// Its round trip or loss exceeds the limits: used only if no other is better.
         Degraded = "degraded",

@@ -1,103 +1,13 @@
 //! docs/config.md and the configuration have the same keys and values.
 
 use crate::config::ConfigFile;
-use crate::config::spanned::SPANNED;
-use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, SeqAccess, Visitor};
-use std::cell::RefCell;
+use crate::config::toml_reader::FromToml;
+use crate::config::toml_reader::explorer::Found;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 static DOCUMENT: LazyLock<String> =
     LazyLock::new(|| std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/config.md")).unwrap());
-
-/// Deserializes along one path of keys, and lists the keys of the table at its end, or the values of the enum there.
-#[derive(Clone, Copy)]
-struct Explorer<'de> {
-    path: &'de [&'static str],
-    found: &'de RefCell<Found>,
-}
-
-#[derive(Default)]
-struct Found {
-    keys: Vec<&'static str>,
-    values: Vec<&'static str>,
-}
-
-impl<'de> IntoDeserializer<'de, Error> for Explorer<'de> {
-    type Deserializer = Explorer<'de>;
-
-    fn into_deserializer(self) -> Explorer<'de> {
-        self
-    }
-}
-
-impl<'de> Deserializer<'de> for Explorer<'de> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(Error::custom("a plain value"))
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_seq(SeqDeserializer::new(std::iter::once(self)))
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
-        if name == SPANNED { visitor.visit_seq(SpannedValue(0, self)) } else { visitor.visit_newtype_struct(self) }
-    }
-
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_map(MapDeserializer::new(std::iter::once(("NAME", self))))
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        keys: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        let Some((next, path)) = self.path.split_first() else {
-            self.found.borrow_mut().keys.extend(keys);
-            return Err(Error::custom("the end of the path"));
-        };
-        visitor.visit_map(MapDeserializer::new(std::iter::once((*next, Explorer { path, ..self }))))
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        values: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, Error> {
-        self.found.borrow_mut().values.extend(values);
-        Err(Error::custom("an enum"))
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct tuple
-        tuple_struct identifier ignored_any
-    }
-}
-
-/// The two ends of the span, then the value, as [`crate::config::spanned::Spanned`] expects them.
-struct SpannedValue<'de>(u8, Explorer<'de>);
-
-impl<'de> SeqAccess<'de> for SpannedValue<'de> {
-    type Error = Error;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        self.0 += 1;
-        match self.0 {
-            1 | 2 => seed.deserialize(0_u64.into_deserializer()).map(Some),
-            _ => seed.deserialize(self.1).map(Some),
-        }
-    }
-}
 
 /// A configuration key with the tables that contain it.
 type KeyPath = Vec<&'static str>;
@@ -106,10 +16,9 @@ type KeyPath = Vec<&'static str>;
 fn explore() -> (Vec<KeyPath>, Vec<(KeyPath, &'static str)>) {
     let (mut keys, mut values, mut queue) = (Vec::new(), Vec::new(), vec![Vec::new()]);
     while let Some(path) = queue.pop() {
-        let found = RefCell::default();
-        let error = ConfigFile::deserialize(Explorer { path: &path, found: &found }).err();
-        assert!(error.is_some(), "{path:?}: a value was made of nothing");
-        let Found { keys: below, values: known } = found.into_inner();
+        let mut found = Found::default();
+        ConfigFile::explore(&path, &mut found);
+        let Found { keys: below, values: known } = found;
         values.extend(known.into_iter().map(|value| (path.clone(), value)));
         for key in below {
             let path = [&path[..], &[key]].concat();

@@ -1,6 +1,7 @@
 //! The configuration file: accepted values, and the reports of problems.
 
 mod document;
+mod fleet;
 mod geo;
 mod home_agent;
 
