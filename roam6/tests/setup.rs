@@ -301,6 +301,12 @@ fn an_invitation_is_used_once_and_its_key_rolls_over() {
     assert!(String::from_utf8_lossy(&exchanged.stdout).contains("key exchanged"), "{exchanged:?}\n{}", scene.story());
     let lost = String::from_utf8(ping.wait_with_output().unwrap().stdout).unwrap();
     assert!(lost.contains("150 received"), "{lost}");
+    // Both ends show the same fingerprint.
+    let status = scene.van.command("roam6 status").output().unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    let fingerprint = status.lines().find_map(|line| line.trim().strip_prefix("key ")?.strip_suffix(", exchanged"));
+    let fingerprint = fingerprint.unwrap_or_else(|| panic!("{status}"));
+    assert!(scene.vps.says("roam6 show bindings", fingerprint), "{fingerprint}\n{}", scene.story());
     let early = scene.van.command("roam6 rekey").output().unwrap();
     assert!(String::from_utf8_lossy(&early.stderr).contains("less than a minute"), "{early:?}");
 

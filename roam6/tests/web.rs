@@ -59,6 +59,25 @@ impl Testbed {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: localhost:{PORT}\r\n\r\n"))
     }
 
+    /// Three minutes of traffic over slow links, and two moves, for the plots of the pictures.
+    fn fill_plots(&self) {
+        self.agent.shell(
+            "tc qdisc add dev visit0 root tbf rate 3mbit burst 3kb latency 90ms && \
+             tc qdisc add dev visit1 root tbf rate 2500kbit burst 3kb latency 90ms",
+        );
+        let phases = [("0.02", "true"), ("0.004", "true"), ("0.01", "ip link set visit1 down"), ("0.003", "true")];
+        let more = [
+            ("0.006", "ip link set visit1 up && ip address add 2001:db8:4::1/64 dev visit1 nodad"),
+            ("0.02", "true"),
+            ("0.008", "true"),
+        ];
+        for (interval, change) in phases.into_iter().chain(more) {
+            self.agent.shell(change);
+            let ping = ["ping", "-6", "-q", "-i", interval, "-s", "900", "-w", "25", "2001:db8:100::1"];
+            self.agent.command(&ping).stdout(Stdio::null()).status().unwrap();
+        }
+    }
+
     fn json(&self, path: &str) -> Value {
         let (head, body) = self.get(path);
         assert!(head.starts_with("HTTP/1.1 200 OK"), "{path}: {head}: {body}");
@@ -196,6 +215,53 @@ fn proxy_asks_by_a_unix_socket() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
 }
 
+/// The recipe of docs/control.md, with a real proxy.
+#[test]
+fn nginx_serves_the_page_to_the_owner_only() {
+    let test = "nginx_serves_the_page_to_the_owner_only";
+    for tool in [["nginx", "-v"], ["openssl", "version"], ["curl", "--version"]] {
+        if Command::new(tool[0]).arg(tool[1]).output().is_err() {
+            return println!("skipped: {test}: {} is missing", tool[0]);
+        }
+    }
+    let Some(testbed) = Testbed::new(test) else { return };
+    let path = |name: &str| testbed.file(name).to_str().unwrap().to_owned();
+    let socket = path("web.sock");
+    let _server = testbed.start_page(&["--listen", &socket]);
+    wait_for("the socket", || UnixStream::connect(&socket).is_ok());
+    for name in ["van", "owner", "stranger"] {
+        let (key, certificate, subject) =
+            (path(&format!("{name}.key")), path(&format!("{name}.pem")), format!("/CN={name}"));
+        let words =
+            ["req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-days", "2"];
+        let mut made = Command::new("openssl");
+        made.args(words).args(["-subj", &subject, "-keyout", &key, "-out", &certificate]);
+        assert!(made.stderr(Stdio::null()).status().unwrap().success());
+    }
+    let recipe = include_str!("../../docs/control.md").split("# nginx\n").nth(1).unwrap();
+    let server = recipe.lines().take_while(|line| line.starts_with("    ")).collect::<Vec<_>>().join("\n");
+    let server = server.replace("/etc/ssl", testbed.folder.path().to_str().unwrap());
+    let server = server.replace("/run/roam6-web/web.sock", &socket);
+    let settings = format!(
+        "user root;\ndaemon off;\npid {};\nerror_log {};\nevents {{}}\nhttp {{\naccess_log off;\n{server}\n}}\n",
+        path("nginx.pid"),
+        path("nginx.log")
+    );
+    fs::write(testbed.file("nginx.conf"), settings).unwrap();
+    let _proxy = testbed.router.start(&["nginx", "-c", &path("nginx.conf"), "-e", &path("nginx.log")]);
+    let ask = |words: &[&str]| {
+        let command = ["curl", "-sk", "--max-time", "30", "https://[::1]/"];
+        let output = testbed.router.command(&[&command, words].concat()).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let as_whom = |name: &str| ask(&["--cert", &path(&format!("{name}.pem")), "--key", &path(&format!("{name}.key"))]);
+    let log = || fs::read_to_string(testbed.file("nginx.log")).unwrap_or_default();
+    wait_or_report("the page by the proxy", || as_whom("owner").contains("id=\"map-title\""), log);
+    for answer in [ask(&[]), as_whom("stranger")] {
+        assert!(answer.contains("400 Bad Request") && !answer.contains("map-title"), "{answer}");
+    }
+}
+
 #[test]
 fn slow_clients_do_not_block_the_page() {
     let Some(testbed) = Testbed::new("slow_clients_do_not_block_the_page") else { return };
@@ -233,6 +299,9 @@ fn browser_follows_a_move() {
     says("#state", "connected");
     says("#map", "up1: in use");
     says("#bindings", "2001:db8:1::100");
+    if std::env::var_os("ROAM6_BLESS").is_some() {
+        testbed.fill_plots();
+    }
     // A click on a path shows its row.
     browser.click("#map g[aria-label^='up0'] text");
     wait_for("the row", || browser.run("return document.querySelector('tr.chosen')?.id").as_str() == Some("link-up0"));

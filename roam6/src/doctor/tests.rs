@@ -120,6 +120,7 @@ fn binding(role: BindingRole) -> BindingView {
         fault_status: None,
         last_error: None,
         error_age: None,
+        key: None,
     }
 }
 

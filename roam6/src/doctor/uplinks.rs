@@ -3,6 +3,7 @@
 
 use super::facts::{Facts, carries};
 use super::finding::{Findings, Level};
+use crate::config::duration::format_duration;
 use crate::control::NodeState;
 use roam6_linux::survey::InterfaceKind;
 use roam6_proto::contract::config::nemo::MobileRouterConfig;
@@ -99,6 +100,14 @@ fn judge_uplink(facts: &Facts, router: &MobileRouterConfig, link: &LinkView, lev
         LinkState::Degraded => {
             let cure = "move it, or use another uplink; max_rtt and max_loss set the limits";
             found.warn(("uplink.quality", name), format_args!("{name} is bad: {}", describe(link)), cure);
+        }
+        LinkState::Recovering => {
+            let held = link.quality.and_then(|quality| quality.held).map(format_duration);
+            let text = match held {
+                Some(held) => format!("{name} is good again, and the last choice for {held} if it stays so"),
+                None => format!("{name} answers again, and is not trusted yet"),
+            };
+            found.add(Level::Note, ("uplink.quality", name), text, "nothing to do");
         }
         _ => {}
     }

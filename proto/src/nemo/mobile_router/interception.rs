@@ -75,7 +75,7 @@ impl MobileRouter {
             return self.uplinks.iter_mut().for_each(|uplink| uplink.portal.follow(now, None));
         }
         for index in 0..self.uplinks.len() {
-            let address = self.uplinks.get(index).and_then(|uplink| self.unanswered_address(uplink));
+            let address = self.uplinks.get(index).and_then(|uplink| self.unanswered_address(now, uplink));
             let Some(uplink) = self.uplinks.get_mut(index) else { continue };
             uplink.portal.follow(now, address);
             if let Some(link) = uplink.up().filter(|_| uplink.portal.take_query(now)) {
@@ -85,8 +85,8 @@ impl MobileRouter {
     }
 
     /// The care-of address of an uplink by which no home agent answers, in whatever encapsulation.
-    fn unanswered_address(&self, uplink: &Uplink) -> Option<Ipv6Addr> {
-        let waits = matches!(self.link_state(uplink), LinkState::Registering | LinkState::Silent);
+    fn unanswered_address(&self, now: Time, uplink: &Uplink) -> Option<Ipv6Addr> {
+        let waits = matches!(self.link_state(now, uplink), LinkState::Registering | LinkState::Silent);
         let care_of = self.care_of_on(uplink).filter(|_| waits && !uplink.prober.is_answered())?;
         Some(care_of.address.0)
     }

@@ -7,7 +7,7 @@ use crate::contract::config::nemo::{Authentication, SharedKey};
 use crate::contract::item::{JournalKey, JournalRecord, OwnKeysRecord};
 use crate::contract::report::NemoReport;
 use crate::crypto::key_agreement::{Agreement, EphemeralSecret, Point};
-use crate::nemo::key_source;
+use crate::nemo::{fingerprint, key_source};
 use crate::{Item, Key, Outbox, Outcome, Time};
 use core::time::Duration;
 use roam6_wire::Sequence;
@@ -71,6 +71,11 @@ impl MobileRouter {
     /// The keys of acknowledgements: that of updates, and for a while the one before.
     pub(super) fn acknowledgement_keys(&self) -> impl Iterator<Item = &SharedKey> {
         self.signing_key().into_iter().chain(&self.keys.former)
+    }
+
+    /// The fingerprint of the key in force, if it was exchanged.
+    pub(super) fn key_fingerprint(&self) -> Option<String> {
+        self.keys.current.as_ref().map(fingerprint)
     }
 
     /// Whether the key is still that of an invitation.

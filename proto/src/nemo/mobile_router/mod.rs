@@ -389,6 +389,8 @@ impl Engine for MobileRouter {
             | Input::Verified(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
+            #[cfg(feature = "fleet")]
+            Input::Fleet(_) => {}
             Input::Packet(packet) => self.receive_packet(now, packet, out),
             Input::Link(event) => self.receive_link_event(now, event, out),
             Input::Address(event) if event.state == AddressState::DadFailed => {

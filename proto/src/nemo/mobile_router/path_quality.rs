@@ -282,6 +282,14 @@ impl PathQuality {
         HOLD_TIMES.get(self.left.len().saturating_sub(1).min(last)).copied().unwrap_or(FLAPPING_TIME)
     }
 
+    /// When the path will be used as before, if it was left and is good again, as enough probes since then show.
+    pub fn held_until(&self, now: Time) -> Option<Time> {
+        let since = self.good_since.filter(|_| self.degraded.is_some())?;
+        let [(window, _), ..] = LOSS_WINDOWS;
+        let (of, _) = self.count_lost(now, self.judged_from, window);
+        (of == window).then(|| since + self.hold_time())
+    }
+
     fn leave(&mut self, now: Time, why: Degradation) {
         self.left.retain(|left| now.since(*left) < FLAPPING_TIME);
         if self.left.len() >= HOLD_TIMES.len() {

@@ -273,6 +273,7 @@ impl MobileRouter {
             loss_permille: u16::try_from(permille).unwrap_or(u16::MAX),
             samples: u32::try_from(of).unwrap_or(u32::MAX),
             changed: now.since(quality.changed()),
+            held: quality.held_until(now).map(|until| until.since(now)),
         })
     }
 }

@@ -34,7 +34,7 @@ impl MobileRouter {
     /// Notes which uplinks and paths have changed their state.
     pub(super) fn note_changes(&mut self, now: Time) {
         let links = self.uplinks.iter().map(|uplink| {
-            let (bid, state) = (uplink.config.bid, self.link_state(uplink));
+            let (bid, state) = (uplink.config.bid, self.link_state(now, uplink));
             let since = since(now, self.state_ages.links.get(&bid), &state);
             (bid, (state, since))
         });

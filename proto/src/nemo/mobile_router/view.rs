@@ -145,6 +145,7 @@ impl MobileRouter {
 
     fn show_bindings(&self, now: Time) -> Vec<BindingView> {
         let (fault, fault_status, last_error, error_age) = self.show_registration_fault(now);
+        let key = self.key_fingerprint();
         let row = |home_agent: Ipv6Addr,
                    bid: Bid,
                    care_of: Option<Ipv6Addr>,
@@ -167,6 +168,7 @@ impl MobileRouter {
             fault_status,
             last_error: last_error.clone(),
             error_age,
+            key: key.clone(),
         };
         let in_use = self.home_agents.in_use().unwrap_or(Ipv6Addr::UNSPECIFIED);
         if self.home_link.as_ref().is_some_and(|home| home.deregistered) {
@@ -199,11 +201,14 @@ impl MobileRouter {
     }
 
     /// The use of a usable uplink: `visited` only once acknowledged.
-    fn usage_state(&self, uplink: &Uplink) -> LinkState {
+    fn usage_state(&self, now: Time, uplink: &Uplink) -> LinkState {
         let avoided = self.is_avoided(uplink.config.bid);
-        match uplink.prober.quality.degradation().filter(|_| self.standing(uplink.config.bid) == Standing::Last) {
-            Some(Degradation::Silence) if avoided => return LinkState::Recovering,
-            Some(Degradation::Loss { .. } | Degradation::RoundTrip { .. }) => return LinkState::Degraded,
+        let quality = &uplink.prober.quality;
+        // Silence has ended where the path is usable.
+        let is_good = |why: &Degradation| *why == Degradation::Silence || quality.held_until(now).is_some();
+        match quality.degradation().filter(|_| self.standing(uplink.config.bid) == Standing::Last) {
+            Some(why) if is_good(&why) && avoided => return LinkState::Recovering,
+            Some(why) if !is_good(&why) => return LinkState::Degraded,
             _ => {}
         }
         let own = self.care_of_on(uplink);
@@ -243,13 +248,13 @@ impl MobileRouter {
     }
 
     /// The state of an uplink.
-    pub(super) fn link_state(&self, uplink: &Uplink) -> LinkState {
+    pub(super) fn link_state(&self, now: Time, uplink: &Uplink) -> LinkState {
         match (uplink.up(), uplink.on_home_link, uplink.router(), &uplink.care_of_address) {
             _ if uplink.interface.is_none() => LinkState::NoInterface,
             (None, ..) => LinkState::Down,
             _ if uplink.is_barred() => LinkState::Exhausted,
             _ if uplink.ipv4.in_use().is_some() && uplink.prober.is_silent() => LinkState::Silent,
-            _ if uplink.ipv4.in_use().is_some() => self.usage_state(uplink),
+            _ if uplink.ipv4.in_use().is_some() => self.usage_state(now, uplink),
             (_, true, ..) => LinkState::Home,
             (_, _, None, _) if uplink.has_router_without_prefix() => LinkState::RouterWithoutPrefix,
             (_, _, None, _) if self.lacks_ipv4_home_agent(uplink) => LinkState::NoIpv4HomeAgent,
@@ -259,7 +264,7 @@ impl MobileRouter {
             _ if uplink.prober.is_recovering() => LinkState::Recovering,
             _ if uplink.prober.is_silent() => LinkState::Silent,
             (_, _, _, Some(formed)) if !formed.usable => LinkState::CheckingAddress,
-            _ => self.usage_state(uplink),
+            _ => self.usage_state(now, uplink),
         }
     }
 
@@ -267,7 +272,7 @@ impl MobileRouter {
         let registering =
             || self.diagnosis.registration_fault().filter(|_| uplink.is_up() && uplink.care_of().is_some());
         let fault = self.diagnosis.path_fault(uplink.config.bid).or_else(registering);
-        let state = self.link_state(uplink);
+        let state = self.link_state(now, uplink);
         LinkView {
             fault: fault.map(|fault| fault.kind.clone()),
             fault_status: fault.and_then(|fault| fault.status),

@@ -4,6 +4,7 @@ use super::mcoa::{ON_CELL, ON_WIFI, both, sharing};
 use super::*;
 use crate::contract::config::flow::{FlowRule, FlowSelector};
 use crate::contract::config::nemo::ProbeConfig;
+use crate::contract::view::LinkView;
 
 /// Two registered uplinks with the limits of the configuration file.
 fn limited(load_sharing: LoadSharing) -> MobileRouterConfig {
@@ -24,9 +25,17 @@ impl TestBed {
     }
 
     fn quality_state(&self, index: usize) -> String {
+        self.view_of_uplink(index).state.to_string()
+    }
+
+    fn held(&self, index: usize) -> Option<Duration> {
+        self.view_of_uplink(index).quality.unwrap().held
+    }
+
+    fn view_of_uplink(&self, index: usize) -> LinkView {
         let mut view = View::default();
         self.router.view(self.now, &mut view);
-        view.links[index].state.to_string()
+        view.links.swap_remove(index)
     }
 }
 
@@ -47,10 +56,24 @@ fn lossy_path_is_left_within_two_seconds_and_the_home_agent_learns_it() {
     // Good again, and for long enough.
     bench.probe(60_000, &[1, 2]);
     assert_eq!(bench.paths()[0], (ip(ON_CELL), 1));
+    assert_eq!(bench.quality_state(0), "recovering");
+    assert!(bench.held(0).is_some_and(|held| (1..20).contains(&held.as_secs())), "{:?}", bench.held(0));
     let outputs = bench.probe(90_000, &[1, 2]);
     assert_eq!(bench.paths(), [(ip(ON_WIFI), 1), (ip(ON_CELL), 0)]);
     assert!(reports(&outputs).iter().any(|report| report.name() == "path_restored"));
-    assert_eq!(bench.quality_state(0), "visited");
+    assert_eq!((bench.quality_state(0).as_str(), bench.held(0)), ("visited", None));
+}
+
+/// It is in use, because there is no better one: only what is wrong with it now is shown.
+#[test]
+fn last_choice_that_is_in_use_and_good_again_is_no_degraded_path() {
+    let mut bench = both(limited(LoadSharing::Standby));
+    bench.probe(10_000, &[1, 2]);
+    bench.probe_if(14_000, |echo, _| echo.sequence % 3 == 0, |_| true);
+    assert_eq!(bench.quality_state(0), "degraded");
+    bench.probe(40_000, &[1, 2]);
+    assert_eq!((bench.paths()[0], bench.quality_state(0).as_str()), ((ip(ON_WIFI), 1), "visited"));
+    assert!(bench.held(0).is_some());
 }
 
 #[test]
