@@ -7,6 +7,8 @@ mod bpf;
 pub mod clock;
 pub mod error;
 pub mod firewall;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod host;
 mod io;
 pub mod journal;

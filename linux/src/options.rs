@@ -35,6 +35,9 @@ pub struct HostOptions {
     pub packet_sockets: bool,
     /// Whether the engines get the addresses of all interfaces, not only of those in `interfaces`.
     pub all_addresses: bool,
+    /// The fleet that the home agent is a member of.
+    #[cfg(feature = "fleet")]
+    pub fleet: Option<crate::fleet::FleetOptions>,
     /// How long after a frame the host polls for the next without sleeping: a wake-up takes longer than handling a
     /// frame.
     pub busy_poll: Duration,

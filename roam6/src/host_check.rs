@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use roam6_linux::survey::{self, Address, Interface, InterfaceKind};
-use roam6_proto::contract::config::nemo::HomeAgentConfig;
+use roam6_proto::contract::config::nemo::{HomeAgentConfig, MobileRouterConfig};
 use roam6_wire::Prefix;
 use std::fs::OpenOptions;
 
@@ -27,10 +27,22 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
             config.state_dir.display()
         ));
     }
+    warnings.extend(config.mobile_router.as_ref().and_then(shared_invitation));
     for (role, interface) in roles(config).into_iter().filter(|(_, name)| !is_there(&interfaces, name)) {
         warnings.push(format!("{role} {interface}: no such interface at present; `ip link` lists the interfaces"));
     }
     warnings
+}
+
+/// Each home agent would exchange the key of an invitation for another one.
+fn shared_invitation(router: &MobileRouterConfig) -> Option<String> {
+    let agents = router.home_agents.len();
+    (router.invitation.is_some() && agents > 1).then(|| {
+        format!(
+            "[mobile_router] the key of an invitation is exchanged with one home agent, and {agents} are named: it stays as it \
+             is, and ends when the invitation expires; name one home agent, or use a key of `roam6 enroll`"
+        )
+    })
 }
 
 /// The mobile router's interfaces with their roles.
@@ -101,6 +113,7 @@ fn forwarding_warning() -> Option<String> {
 mod tests {
     use super::*;
     use core::time::Duration;
+    use roam6_proto::contract::config::nemo::InvitationId;
     use roam6_proto::contract::input::AddressState;
 
     fn config(address: &str, home_link: Option<&str>) -> HomeAgentConfig {
@@ -128,6 +141,17 @@ mod tests {
         };
         let addresses = [held(2, "2001:db8:1::1", "2001:db8:1::/64"), held(1, "::1", "::1/128")];
         home_agent_warnings(&config(address, home_link), &addresses, &interfaces).collect()
+    }
+
+    #[test]
+    fn invitation_with_several_home_agents_is_warned_of() {
+        let mut router = MobileRouterConfig { invitation: Some(InvitationId([1; 8])), ..Default::default() };
+        for (agent, warned) in [(1, false), (2, true)] {
+            router.home_agents.push(std::net::Ipv6Addr::from(agent));
+            assert_eq!(shared_invitation(&router).is_some(), warned, "{agent}");
+        }
+        router.invitation = None;
+        assert_eq!(shared_invitation(&router), None);
     }
 
     #[test]

@@ -66,6 +66,8 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         Command::WebPassword(args) => cli::web::write_password(&args),
         Command::Unbind { home_address, socket } => bindings::unbind(home_address, &socket.path()),
         Command::Rekey { socket } => bindings::rekey(&socket.path()),
+        #[cfg(feature = "fleet")]
+        Command::Fleet(command) => cli::fleet::run(&command),
         Command::Mptcp(MptcpCommand::Run { command }) => Ok(roam6_mptcp_run::run(&command)),
         Command::Mptcp(MptcpCommand::Become { supervisor_socket: socket, command }) => {
             Ok(roam6_mptcp_run::become_command(socket, &command))

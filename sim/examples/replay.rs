@@ -11,8 +11,8 @@ const USAGE: &str = "usage: replay FAMILY SEED, with FAMILY one of ";
 /// A family: its name, and the function that replays one of its worlds.
 type Replay = fn(u64) -> Result<String, Failure>;
 
-fn families() -> [(&'static str, Replay); 8] {
-    [
+fn families() -> Vec<(&'static str, Replay)> {
+    vec![
         entry::<nemo::run::NemoWorld>(),
         entry::<nemo::failover::FailoverWorld>(),
         entry::<multihomed::run::MultihomedWorld>(),
@@ -21,6 +21,8 @@ fn families() -> [(&'static str, Replay); 8] {
         entry::<vehicles::run::VehicleWorld>(),
         entry::<vehicles::roadside::RoadsideWorld>(),
         entry::<vehicles::ipv6_hosts::Ipv6HostWorld>(),
+        #[cfg(feature = "fleet")]
+        ("fleet", |seed| nemo::fleet::world::FleetWorld::run(seed, true).map(|result| format!("{result:?}"))),
     ]
 }
 

@@ -1,5 +1,6 @@
-//! The demos: one runner and four scenes, one for each protocol.
+//! The demos: one runner and its scenes, one for each protocol and one for a fleet.
 
+pub(crate) mod fleet;
 pub(crate) mod geonet;
 pub(crate) mod mptcp;
 pub(crate) mod nemo;

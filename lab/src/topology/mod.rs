@@ -1,6 +1,8 @@
 //! The networks of the experiments and demos.
 
 pub(crate) mod chain;
+pub(crate) mod fleet;
+pub(crate) mod further_home;
 pub(crate) mod handshake_pair;
 pub(crate) mod home_agents;
 pub(crate) mod nemo;

@@ -57,6 +57,14 @@ pub(super) fn holder(item: &Item) -> &dyn Holder {
         Item::ContextTrigger(item) => item,
         Item::ShimContext(item) => item,
         Item::JournalRecord(item) => item,
+        #[cfg(feature = "fleet")]
+        Item::Announcement(item) => item,
+        #[cfg(feature = "fleet")]
+        Item::FleetRecord(item) => item,
+        #[cfg(feature = "fleet")]
+        Item::FleetMember(state) => state,
+        #[cfg(feature = "fleet")]
+        Item::FleetPathMtu(item) => item,
     }
 }
 

@@ -42,6 +42,8 @@ impl InstalledItems {
                 self.proxies.insert(key, proxy.router).map(|former| proxy_of(&key, &former))
             }
             Item::Tunnel(_) | Item::ShimContext(_) | Item::JournalRecord(_) => None,
+            #[cfg(feature = "fleet")]
+            Item::FleetRecord(_) | Item::FleetMember(_) | Item::FleetPathMtu(_) => None,
             item => self.others.insert(item.key(), item.clone()),
         }
     }

@@ -3,6 +3,8 @@
 
 mod address;
 mod anycast;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod holder;
 mod installed;
 mod io;
@@ -73,6 +75,8 @@ pub(crate) struct Executor {
     missing: BTreeSet<Key>,
     /// Routes changed that tunnels' paths may use: cached next hops are void.
     underlay_changed: bool,
+    #[cfg(feature = "fleet")]
+    pub(crate) fleet: fleet::Fleet,
     pending: Vec<PendingRequest>,
     records: Vec<usize>,
     outcomes: Vec<Outcome>,
@@ -123,6 +127,8 @@ impl Executor {
             proxy_links: VecSet::new(),
             missing: BTreeSet::new(),
             underlay_changed: false,
+            #[cfg(feature = "fleet")]
+            fleet: fleet::Fleet::open(options.fleet.as_ref())?,
             pending: Vec::new(),
             records: Vec::new(),
             outcomes: Vec::new(),
@@ -244,6 +250,8 @@ impl Executor {
         }
         self.records.clear();
         self.journal.compact_if_due().unwrap_or_else(|error| self.notice(error));
+        #[cfg(feature = "fleet")]
+        self.fleet.withhold(&mut self.outcomes);
         std::mem::take(&mut self.outcomes)
     }
 

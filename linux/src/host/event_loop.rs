@@ -10,6 +10,9 @@ use std::os::fd::AsFd;
 
 /// Most descriptors reported by one system call.
 const MAX_EVENTS: usize = 32;
+/// Most events of the fleet's store given to the engines at a time: packets must not wait for a whole snapshot.
+#[cfg(feature = "fleet")]
+const FLEET_BATCH: usize = 256;
 
 /// An event from [`Host::wait`].
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +58,8 @@ pub(super) const DSMIP: u64 = 8;
 pub(super) const PATHS: u64 = 9;
 pub(super) const ICMP4_ERRORS: u64 = 10;
 pub(super) const PORTALS: u64 = 11;
+#[cfg(feature = "fleet")]
+pub(super) const FLEET: u64 = 12;
 pub(super) const DAEMON: u64 = 16;
 
 impl Host {
@@ -151,6 +156,10 @@ impl Host {
         if let Some(paths) = self.executor.tunnels.path_notifications() {
             self.epoll.add(paths, epoll_event(PATHS, read)).context("epoll")?;
         }
+        #[cfg(feature = "fleet")]
+        if let Some(store) = self.executor.fleet.fd() {
+            self.epoll.add(store, epoll_event(FLEET, read)).context("epoll")?;
+        }
         for (socket, token) in self.ipv4_sockets.iter().flatten().zip([DSMIP, ICMP4_ERRORS]) {
             self.epoll.add(socket, epoll_event(token, read)).context("epoll")?;
         }
@@ -194,6 +203,11 @@ impl Host {
             DSMIP => self.receive_ipv4(0),
             ICMP4_ERRORS => self.receive_ipv4(1),
             PORTALS => self.take_interception(),
+            #[cfg(feature = "fleet")]
+            FLEET => {
+                let inputs = self.executor.fleet.take(FLEET_BATCH);
+                inputs.into_iter().for_each(|input| self.queue_input(input));
+            }
             token if let Some(link) = Frames::link_of_token(token) => self.receive_frames(link),
             token => {
                 let flags = event.events();

@@ -16,7 +16,7 @@ use std::net::{self, IpAddr, Ipv4Addr, Ipv6Addr};
 pub const MAX_CONNECTIONS: usize = 4096;
 
 /// A connection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Connection {
     /// The local token; 0 if it has none, as after a fallback to plain TCP.
     pub token: u32,
@@ -38,8 +38,20 @@ pub struct Connection {
     pub subflows: Vec<Subflow>,
 }
 
+roam6_proto::read_fields!(Connection {
+    token,
+    local,
+    remote,
+    state,
+    fallback,
+    bytes_sent,
+    bytes_received,
+    bytes_retransmitted,
+    subflows
+});
+
 /// A subflow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Subflow {
     /// Local address.
     pub local: net::SocketAddr,
@@ -72,6 +84,23 @@ pub struct Subflow {
     pub age_seconds: Option<u64>,
 }
 
+roam6_proto::read_fields!(Subflow {
+    local,
+    local_id,
+    remote,
+    remote_id,
+    link,
+    state,
+    backup,
+    first,
+    bytes_sent,
+    bytes_received,
+    bytes_retransmitted,
+    rtt_micros,
+    idle_millis,
+    age_seconds
+});
+
 /// States of a TCP socket (RFC 9293 §3.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -91,13 +120,15 @@ pub enum State {
 }
 
 /// The connections, without listeners, and how many there are beyond [`MAX_CONNECTIONS`].
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct Connections {
     /// By token.
     pub connections: Vec<Connection>,
     /// Connections omitted.
     pub left_out: usize,
 }
+
+roam6_proto::read_fields!(Connections { connections, left_out });
 
 /// Dumps all connections of this network namespace.
 ///

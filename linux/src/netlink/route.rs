@@ -34,7 +34,12 @@ pub(crate) struct KernelRoute {
 impl KernelRoute {
     /// Adds the route, in place of any with the same table, prefixes and metric.
     pub(crate) fn put(&self) -> Request {
-        let mut message = self.named();
+        self.put_as(PROTOCOL)
+    }
+
+    /// The same with another protocol number: such a route is none that [`KernelRoute::read`] reads.
+    pub(crate) fn put_as(&self, protocol: u8) -> Request {
+        let mut message = self.named(protocol);
         message.header.scope = RouteScope::Universe;
         match self.device {
             None if self.blackhole => message.header.kind = RouteType::BlackHole,
@@ -51,7 +56,12 @@ impl KernelRoute {
 
     /// Removes the route of roam6 with the same table, prefixes and metric.
     pub(crate) fn remove(&self) -> Request {
-        Request::remove(Message::new(libc::RTM_DELROUTE, &self.named()))
+        self.remove_as(PROTOCOL)
+    }
+
+    /// The same of a route with another protocol number.
+    pub(crate) fn remove_as(&self, protocol: u8) -> Request {
+        Request::remove(Message::new(libc::RTM_DELROUTE, &self.named(protocol)))
     }
 
     /// Reads a route; `None` if it is not of roam6.
@@ -109,7 +119,7 @@ impl KernelRoute {
         if self.metric == 0 { DEFAULT_METRIC } else { self.metric }
     }
 
-    fn named(&self) -> RouteMessage {
+    fn named(&self, protocol: u8) -> RouteMessage {
         let mut message = RouteMessage::default();
         let (address_family, destination, destination_prefix_length) = family::to_kernel(self.destination);
         message.header = RouteHeader {
@@ -117,7 +127,7 @@ impl KernelRoute {
             destination_prefix_length,
             source_prefix_length: self.source.length(),
             table: u8::try_from(self.table.0).unwrap_or(RouteHeader::RT_TABLE_UNSPEC),
-            protocol: RouteProtocol::Other(PROTOCOL),
+            protocol: RouteProtocol::Other(protocol),
             scope: RouteScope::NoWhere,
             kind: RouteType::Unspec,
             ..RouteHeader::default()

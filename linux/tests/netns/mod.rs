@@ -107,9 +107,14 @@ pub fn own_mounts() {
 
 /// A host in the namespace of this thread, whose tunnels all use `device`.
 pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<LinkId>) -> Host {
+    host_with(&options(directory, interfaces), device)
+}
+
+/// The same with other options.
+pub fn host_with(options: &HostOptions, device: Option<LinkId>) -> Host {
     let open = || {
         let tunnels = Pretended { device, held: BTreeMap::new() };
-        Host::with_tunnels(options(directory, interfaces), Box::new(tunnels))
+        Host::with_tunnels(options.clone(), Box::new(tunnels))
     };
     // Another test may be starting a program, which holds what an earlier host held until it runs.
     let held = |error: &Error| ["another roam6", "would block"].iter().any(|why| error.to_string().contains(why));

@@ -3,6 +3,8 @@
 use crate::base::ids::{AddressPair, ContextId, LinkId, MptcpToken, PutId};
 use crate::base::time::Time;
 use crate::contract::command::Command;
+#[cfg(feature = "fleet")]
+use crate::contract::fleet::{Commit, FleetEvent};
 use crate::contract::item::{Key, TunnelId};
 use crate::contract::signature::VerificationResult;
 use roam6_wire::geo::Coordinates;
@@ -51,6 +53,9 @@ pub enum Input {
     Interception(Interception),
     /// Whether a signature is valid: the answer to [`Output::Verify`](crate::contract::output::Output).
     Verified(VerificationResult),
+    /// An event of the fleet's store.
+    #[cfg(feature = "fleet")]
+    Fleet(FleetEvent),
     /// A command of an operator or of the daemon.
     #[serde(rename = "order")]
     Command(Command),
@@ -211,7 +216,7 @@ pub struct NeighbourEvent {
     pub reachable: bool,
 }
 
-/// The result of one `Put`; in the order of the `Put`s.
+/// The result of one `Put`; in the order of the `Put`s, except for those of the fleet, whose results come later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The identifier of the `Put`.
@@ -222,6 +227,10 @@ pub struct Outcome {
     /// `None` if the host now has the item; else the error text of the kernel.
     #[serde(rename = "refused")]
     pub error: Option<String>,
+    /// What became of a [`crate::contract::item::FleetRecord`]; `None` for any other item.
+    #[cfg(feature = "fleet")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<Commit>,
 }
 
 /// Wall-clock time.

@@ -6,6 +6,8 @@ pub mod command;
 pub mod config;
 pub mod desired_state;
 pub mod engine;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod input;
 pub mod item;
 pub mod output;

@@ -57,7 +57,13 @@ pub struct Put {
 impl Put {
     /// The outcome of this `Put`: `error` is the error text of the kernel if the item was refused.
     pub fn outcome(&self, error: Option<String>) -> Outcome {
-        Outcome { id: self.id, key: self.item.key(), error }
+        Outcome {
+            id: self.id,
+            key: self.item.key(),
+            error,
+            #[cfg(feature = "fleet")]
+            commit: None,
+        }
     }
 }
 

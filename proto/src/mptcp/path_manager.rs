@@ -134,6 +134,8 @@ impl PathManager {
             | Input::Interception(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
+            #[cfg(feature = "fleet")]
+            Input::Fleet(_) => {}
         }
     }
 

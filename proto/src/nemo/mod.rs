@@ -21,6 +21,15 @@ const LLA_CODE_MOBILE_NODE: u8 = 2;
 /// How long the routes of a lost path are kept for packets still in transit (RFC 6275 §11.5.5, smooth handover).
 pub const OLD_PATH_LIFETIME: Duration = Duration::from_secs(5);
 
+/// Text by which people compare a key at both ends: 80 bits of its digest.
+fn fingerprint(key: &SharedKey) -> String {
+    let digest = Sha256::new().chain_update(b"roam6 key fingerprint").chain_update(key.spi.to_be_bytes());
+    let digest = digest.chain_update(&key.secret).finalize();
+    let groups =
+        digest.chunks(2).take(5).map(|pair| pair.iter().map(|octet| format!("{octet:02x}")).collect::<String>());
+    groups.collect::<Vec<_>>().join("-")
+}
+
 /// What the record of an exchanged key belongs to, if it is the key of a file.
 fn key_source(key: &SharedKey) -> KeySource {
     let digest = Sha256::new().chain_update(key.spi.to_be_bytes()).chain_update(&key.secret).finalize();

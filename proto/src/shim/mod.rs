@@ -424,6 +424,8 @@ impl Engine for Shim {
             | Input::PathTraffic(_)
             | Input::Interception(_)
             | Input::Verified(_) => {}
+            #[cfg(feature = "fleet")]
+            Input::Fleet(_) => {}
         }
         self.desired_state.retry_refused(now, out);
         self.run_timers(now, out);

@@ -3,6 +3,8 @@
 use super::denm::args::DenmCommand;
 #[cfg(feature = "doctor")]
 use super::doctor::DoctorArgs;
+#[cfg(feature = "fleet")]
+use super::fleet::FleetCommand;
 use super::geo::args::GeoCommand;
 #[cfg(feature = "setup")]
 use super::invite::args::{InvitationsArgs, InviteArgs, RevokeArgs};
@@ -151,6 +153,10 @@ Examples:
         #[command(flatten)]
         socket: SocketArgs,
     },
+    #[cfg(feature = "fleet")]
+    /// Control this member of a fleet of home agents
+    #[command(subcommand, after_help = "Example: roam6 fleet status")]
+    Fleet(FleetCommand),
     /// Multipath TCP on this host; needs no daemon
     #[command(subcommand, after_help = "Example: roam6 mptcp status")]
     Mptcp(MptcpCommand),

@@ -48,7 +48,7 @@ pub(crate) fn rekey(socket: &Path) -> Result<ExitCode, Failure> {
     execute(&Request::Rekey, socket)?;
     for line in lines {
         let Ok(line) = line else { return Err(late()) };
-        let event: Value = serde_json::from_str(&line).unwrap_or_default();
+        let event: Value = serde_json::from_slice(line.as_bytes()).unwrap_or_default();
         match event.get("event").and_then(Value::as_str) {
             Some("key_exchanged") => {
                 let spi = event.get("spi").and_then(Value::as_u64).unwrap_or_default();

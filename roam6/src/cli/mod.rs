@@ -6,6 +6,8 @@ pub(crate) mod denm;
 #[cfg(feature = "doctor")]
 pub(crate) mod doctor;
 pub(crate) mod enroll;
+#[cfg(feature = "fleet")]
+pub(crate) mod fleet;
 pub(crate) mod geo;
 pub(crate) mod identity;
 #[cfg(feature = "setup")]

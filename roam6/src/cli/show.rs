@@ -1,10 +1,12 @@
 //! `roam6 show`, `roam6 watch` and `roam6 metrics`: the state of the running daemon.
 
 use super::output::{print, rendered};
-use crate::control::client::{connect, send_request, view};
+use crate::control::client::{connect, parse_response, send_request, view};
 use crate::control::part::Part;
 use crate::control::{Request, Response};
 use crate::exit::Failure;
+#[cfg(feature = "fleet")]
+use crate::render::fleet;
 use crate::render::table::Table;
 use crate::render::{event, ldm, services, subflows, tables};
 use roam6_linux::mptcp::diag;
@@ -35,6 +37,8 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Fa
         Part::Networks => rendered(json, &view.networks, || tables::networks(&state)),
         Part::Ldm => rendered(json, &ldm::geojson(&state), || ldm::table(&state)),
         Part::Services => rendered(json, &view.services, || services::table(&state)),
+        #[cfg(feature = "fleet")]
+        Part::Fleet => rendered(json, &view.fleet, || fleet::table(&state)),
         Part::Timers => rendered(json, &view.timers, || tables::timers(&state)),
         Part::Counters => {
             let counters = serde_json::json!({ "events": view.counters, "packets": state.packets });
@@ -46,6 +50,8 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Fa
         Part::Groups => rendered(json, &view.groups, || Table::new(&[])),
         Part::Subflows => String::new(),
     };
+    #[cfg(feature = "fleet")]
+    let text = if part == Part::Fleet && !json { fleet::head(&state) + &text } else { text };
     let notes = if part == Part::Tunnels && !json { tables::firewall(&state) } else { String::new() };
     Ok(print(&(text + &notes)))
 }
@@ -81,7 +87,7 @@ pub(crate) fn watch(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let mut stdout = std::io::stdout().lock();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { break };
-        if let Ok(Response::Error(why)) = serde_json::from_str(&line) {
+        if let Ok(Response::Error(why)) = parse_response(&line) {
             return Err(Failure::Other(why));
         }
         let line = if json { line } else { event::render(&line) };

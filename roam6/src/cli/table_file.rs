@@ -3,9 +3,11 @@
 
 use crate::config::prefix_table::{HomeNetwork, PrefixTableBuilder};
 use crate::config::source::{Problem, Source};
+#[cfg(test)]
+use crate::config::toml_reader::explorer::Found;
+use crate::config::toml_reader::{FromToml, ParseError, TomlValue, from_toml};
 use crate::files;
 use roam6_proto::contract::config::nemo::PrefixTable;
-use serde::Deserialize;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::net::Ipv6Addr;
@@ -29,18 +31,26 @@ pub(crate) struct TableFile {
     _lock: File,
 }
 
-#[derive(Deserialize)]
-#[serde(rename = "$extract")]
-struct Rows<T> {
-    #[serde(default = "Vec::new")]
-    mobile: Vec<T>,
+/// All rows of a part of the file.
+struct Rows<T>(Vec<T>);
+
+impl<T: FromToml> FromToml for Rows<T> {
+    fn from_toml(value: TomlValue<'_>) -> Result<Rows<T>, ParseError> {
+        let rows: Option<Vec<T>> = value.into_table(None)?.read("mobile")?;
+        Ok(Rows(rows.unwrap_or_default()))
+    }
+
+    #[cfg(test)]
+    fn explore(path: &[&'static str], found: &mut Found) {
+        T::explore(path, found);
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename = "$extract")]
 struct Address {
     home_address: Option<Ipv6Addr>,
 }
+
+from_toml!(extract Address { home_address });
 
 impl TableFile {
     /// Locks a table and reads it; a file that does not exist is a table without rows.
@@ -72,11 +82,11 @@ impl TableFile {
     ///
     /// # Errors
     /// The file is no TOML.
-    pub(crate) fn rows<T: for<'a> Deserialize<'a>>(&self) -> Result<Vec<PlacedRow<T>>, String> {
+    pub(crate) fn rows<T: FromToml>(&self) -> Result<Vec<PlacedRow<T>>, String> {
         let source = Source::of_text(&self.path, &self.text);
         let mut rows = Vec::new();
         for part in source.parts(ROW) {
-            let Rows { mobile } = source.parse_part::<Rows<T>>(part.clone()).map_err(|problem| problem.line())?;
+            let Rows(mobile) = source.parse_part::<Rows<T>>(part.clone()).map_err(|problem| problem.line())?;
             let own = self.row_in(part).filter(|_| mobile.len() == 1);
             rows.extend(mobile.into_iter().map(|row| (own.clone(), row)));
         }

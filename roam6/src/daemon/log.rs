@@ -193,6 +193,8 @@ fn needs_operator(reason: DropReason) -> bool {
         D::BadValidator | D::Unverified | D::PeerError | D::Implausible | D::NotPermitted => true,
         #[cfg(feature = "geo-security")]
         D::UnknownCertificate | D::InvalidCertificate | D::OverBudget => true,
+        #[cfg(feature = "fleet")]
+        D::FleetNotReady => false,
         D::NotForUs | D::NotOnLink | D::StaleSequence | D::Unsolicited | D::Duplicate => false,
         D::Expired | D::NoNeighbour | D::NoPosition => false,
     }

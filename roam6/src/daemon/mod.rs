@@ -1,6 +1,8 @@
 //! `roam6 run`: the event loop between the roles of this host (the node) and its kernel (the host).
 
 mod background_task;
+#[cfg(feature = "fleet")]
+mod fleet;
 pub(crate) mod handover_meter;
 mod link_names;
 mod log;
@@ -86,8 +88,10 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     let mut daemon = Daemon::new(options, config, seed, signals)?;
     daemon.start()?;
     while !daemon.signals.is_stop_requested() {
-        daemon.run_once()?;
+        daemon.run_once(None)?;
     }
+    #[cfg(feature = "fleet")]
+    daemon.hand_over()?;
     daemon.shut_down()
 }
 
@@ -209,6 +213,8 @@ impl Daemon {
         self.log(Level::Info, &format!("{} is ready: {}", self.config.name, roles::describe(&self.config)));
         self.notify.ready();
         self.reload_outdated_table();
+        #[cfg(feature = "fleet")]
+        self.announce_alone();
         self.resident_text = Some(ProgramText::start(self.host.now()));
         Ok(())
     }
@@ -222,11 +228,11 @@ impl Daemon {
         Ok(())
     }
 
-    /// One iteration: waits for events, feeds them to the node, and executes its outputs.
-    fn run_once(&mut self) -> Result<(), Failure> {
+    /// One iteration: waits for events, until `until` at the latest, feeds them to the node, and executes its outputs.
+    fn run_once(&mut self, until: Option<Time>) -> Result<(), Failure> {
         let at_once = self.dumps.is_collecting().then(|| self.host.now());
         let own = [at_once, self.server.deadline(), self.notify.next_watchdog, self.reload.warn_at];
-        let deadlines = own.into_iter().chain([self.node.deadline()]);
+        let deadlines = own.into_iter().chain([self.node.deadline(), until]);
         let wakes = self.host.wait(deadlines.flatten().min())?;
         let mut inputs = VecDeque::new();
         for wake in wakes {
@@ -350,6 +356,14 @@ impl Daemon {
             Request::PutArea(area) => Command::Geo(GeoCommand::AddGeoDestination(area)),
             Request::DropArea(address) => Command::Geo(GeoCommand::RemoveGeoDestination(address)),
             Request::Denm(request) => Command::Geo(GeoCommand::Denm(*request)),
+            #[cfg(feature = "fleet")]
+            Request::Fleet(command) => {
+                if self.config.fleet.as_ref().is_none_or(|fleet| fleet.store.is_empty()) {
+                    let why = "this daemon is no member of a fleet with a store".to_owned();
+                    return self.server.respond(client, &Response::Error(why), now, &mut self.host);
+                }
+                Command::HomeAgent(HomeAgentCommand::Fleet(command))
+            }
             Request::View => return self.dump_state(client, DumpFormat::Document(None)),
             Request::Part(part) => return self.dump_state(client, DumpFormat::Document(Some(part))),
             Request::Watch => return self.dump_state(client, DumpFormat::WatchLines),
@@ -419,7 +433,7 @@ impl EventSink {
             let link_name = report.link().and_then(|link| self.names.find(link));
             let mobile_router = mobile_router.map(|(_, name)| name);
             let line = WatchLine { unix_micros, at: at.as_micros(), link_name, mobile_router, report };
-            server.publish(&serde_json::to_string(&line).unwrap_or_default(), at, reactor);
+            server.publish(&line.to_json(), at, reactor);
         }
     }
 }

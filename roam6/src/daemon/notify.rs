@@ -5,6 +5,10 @@ use roam6_proto::Time;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+/// What the removal of kernel state may take, at the end.
+#[cfg(feature = "fleet")]
+const STOP_MARGIN: Duration = Duration::from_secs(10);
+
 /// The service manager, if there is one.
 pub(crate) struct Notify {
     manager: Option<(UnixDatagram, SocketAddr)>,
@@ -44,6 +48,12 @@ impl Notify {
     /// Reports that the daemon is stopping.
     pub(crate) fn stopping(&self) {
         self.send("STOPPING=1");
+    }
+
+    /// Reports that it takes the daemon so long to stop (EXTEND_TIMEOUT_USEC of sd_notify(3)).
+    #[cfg(feature = "fleet")]
+    pub(crate) fn stopping_within(&self, time: Duration) {
+        self.send(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", (time + STOP_MARGIN).as_micros()));
     }
 
     /// Sends the watchdog keep-alive when it is due.

@@ -282,6 +282,8 @@ fn restart_only_changes(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[shim]", old.shim.is_some() != new.shim.is_some()),
         ("[geo]", geo(old) != geo(new)),
         ("[mnpp]", old.mnpp.is_some() != new.mnpp.is_some()),
+        #[cfg(feature = "fleet")]
+        ("[fleet]", old.fleet != new.fleet),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }

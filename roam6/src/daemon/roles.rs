@@ -85,6 +85,8 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
             Firewall::Obey => Policy::Obey,
             Firewall::Bypass => Policy::Bypass,
         },
+        #[cfg(feature = "fleet")]
+        fleet: config.fleet.as_ref().and_then(crate::config::fleet::Fleet::host_options),
         device: TUNNEL_DEVICE.to_owned(),
         dsmip_addresses: udp_encap_addresses(config),
         udp6_addresses: udp6_addresses(config),

@@ -19,6 +19,7 @@ pub(crate) fn state() -> NodeState {
         fault_status: None,
         last_error: None,
         error_age: None,
+        key: None,
         role: BindingRole::HomeAgent,
         name: None,
         changed: None,
@@ -35,6 +36,7 @@ pub(crate) fn state() -> NodeState {
     let away = BindingView {
         bid: Bid(1),
         name: Some("van".to_owned()),
+        key: Some("3f2a-91c0-77de-1b04-c5d8".to_owned()),
         changed: Some(Duration::from_secs(3720)),
         care_of: Some("2001:db8:2::1".parse().unwrap()),
         sequence: Sequence(42),
@@ -62,6 +64,7 @@ pub(crate) fn state() -> NodeState {
                 loss_permille: 31,
                 samples: 32,
                 changed: Duration::from_secs(600),
+                held: None,
             }),
             transport: Some("udp".to_owned()),
             usage: Some(UsageView {
@@ -135,6 +138,8 @@ pub(crate) fn state() -> NodeState {
         addresses: Vec::new(),
         ldm: LdmView::default(),
         services: Vec::new(),
+        #[cfg(feature = "fleet")]
+        fleet: Some(fleet()),
         timers: vec![timer("advertise", 3_600_000), timer("expire 2001:db8:1::101", 4200)],
         counters: [("registered", 12), ("dropped_malformed", 3), ("home_agent_timers", 5)]
             .map(|(name, count)| (name.to_owned(), count))
@@ -160,4 +165,34 @@ fn moves() -> MoveCounts {
     let histogram =
         Histogram { buckets: [0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0], count: 3, sum: Duration::from_millis(40_070) };
     MoveCounts { handovers: [(Cause::LinkDown, histogram)].into(), changes: [((Bid(1), PathChange::Down), 3)].into() }
+}
+
+#[cfg(feature = "fleet")]
+fn fleet() -> roam6_proto::contract::view::FleetView {
+    use roam6_proto::contract::fleet::MemberState;
+    use roam6_proto::contract::item::Revision;
+    use roam6_proto::contract::view::{FleetView, MemberView};
+    FleetView {
+        name: "north".to_owned(),
+        member: "ha1".to_owned(),
+        state: MemberState::Healthy,
+        why: "knows all bindings".to_owned(),
+        changed: Duration::from_secs(3600),
+        applied: Revision(81_234),
+        store_fault: None,
+        first_end: None,
+        kept: 7,
+        conflicts: 1,
+        unknown: 0,
+        unavailable: 2,
+        members: vec![MemberView {
+            name: "ha2".to_owned(),
+            addresses: vec!["2001:db8:5::2".parse().unwrap()],
+            version: "0.1.0".to_owned(),
+            state: MemberState::Degraded,
+            applied: Revision(81_190),
+            skew_micros: 2_100,
+            seen: Duration::from_millis(400),
+        }],
+    }
 }

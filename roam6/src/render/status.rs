@@ -68,6 +68,9 @@ fn faults(state: &NodeState) -> impl Iterator<Item = &BindingView> {
 pub(crate) fn to_text(state: &NodeState) -> String {
     let up = format_duration(Duration::from_secs(state.at / 1_000_000));
     let mut text = format!("{}  {}  roam6 {}, up {up}\n", clean(&state.name), headline(state), state.version);
+    if let Some(key) = own(state, BindingRole::MobileRouter).find_map(|row| row.key.as_deref()) {
+        let _ = writeln!(text, "  key {}, exchanged", clean(key));
+    }
     for link in &state.view.links {
         let _ = writeln!(text, "  {}", line(link));
         if let Some(error) = &link.last_error {
@@ -117,6 +120,9 @@ fn line(link: &LinkView) -> String {
     if let Some(transport) = &link.transport {
         let _ = write!(text, "  {transport}");
     }
+    if let Some(held) = link.quality.and_then(|quality| quality.held) {
+        let _ = write!(text, "  last choice for {}", format_duration(held));
+    }
     if let Some(age) = link.changed {
         let _ = write!(text, "  for {}", format_duration(Duration::from_secs(age.as_secs())));
     }
@@ -156,6 +162,7 @@ pub(crate) fn to_json(state: &NodeState) -> Value {
         "home_agent": bound.map(|row| row.home_agent),
         "home_address": bound.map(|row| row.home_address),
         "prefixes": bound.map(|row| &row.prefixes),
+        "key": bound.and_then(|row| row.key.as_ref()),
         "mobile_routers_bound": gauges.get(&"home_agent_bindings".to_owned()),
         "links": links,
         "faults": faults,

@@ -27,6 +27,7 @@ pub(crate) fn bindings(state: &NodeState) -> Table {
             ("STATE", |row| row.state.to_string()),
             ("SINCE", |row| age(row.changed)),
             ("NAME", |row| row.name.clone().unwrap_or_default()),
+            ("KEY", |row| row.key.clone().unwrap_or_default()),
         ],
     );
     for row in &state.view.bindings {
@@ -58,6 +59,13 @@ pub(crate) fn links(state: &NodeState) -> Table {
     );
     for row in &state.view.links {
         add_error_note(&mut table, &row.name, &row.last_error, row.error_age);
+        if let Some(held) = row.quality.and_then(|quality| quality.held) {
+            table.note(format!(
+                "{}: good again, and the last choice for {} if it stays so",
+                row.name,
+                format_duration(held)
+            ));
+        }
         for hint in &row.hints {
             table.note(format!("{}: {hint}", row.name));
         }
@@ -328,9 +336,9 @@ mod tests {
     #[test]
     fn the_bindings_table_has_one_row_per_binding() {
         let expected = "\
-HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMAINING  ROLE        STATE  SINCE  NAME
-2001:db8:1::100  1    2001:db8:2::1  2001:db8:1::1  2001:db8:100::/56  42   9m12s      home_agent  bound  1h2m   van
-2001:db8:1::101  -    -              2001:db8:1::1  2001:db8:101::/64  7    4.2s       home_agent  bound  -      -
+HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMAINING  ROLE        STATE  SINCE  NAME  KEY
+2001:db8:1::100  1    2001:db8:2::1  2001:db8:1::1  2001:db8:100::/56  42   9m12s      home_agent  bound  1h2m   van   3f2a-91c0-77de-1b04-c5d8
+2001:db8:1::101  -    -              2001:db8:1::1  2001:db8:101::/64  7    4.2s       home_agent  bound  -      -     -
 ";
         assert_eq!(bindings(&sample::state()).render(Paint::Plain), expected);
     }
@@ -352,7 +360,7 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
         let document = serde_json::to_string(&sample::state()).unwrap();
         let newer = document.replace("\"bound\"", "\"suspended\"").replace("\"role\":\"home\"", "\"role\":\"transit\"");
         let state: NodeState = serde_json::from_str(&newer).unwrap();
-        assert!(bindings(&state).render(Paint::Plain).contains("home_agent  suspended  1h2m   van\n"));
+        assert!(bindings(&state).render(Paint::Plain).contains("home_agent  suspended  1h2m   van   3f2a-"));
         assert!(links(&state).render(Paint::Plain).contains("  transit  up "));
         assert_eq!(serde_json::to_string(&state).unwrap(), newer);
     }

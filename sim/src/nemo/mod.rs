@@ -5,6 +5,8 @@ pub mod binding_messages;
 pub mod care_of_prefix;
 pub mod config;
 pub mod failover;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod invariants;
 pub mod ipv4;
 pub mod run;

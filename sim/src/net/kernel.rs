@@ -277,6 +277,8 @@ impl Kernel {
                 | Item::VirtualInterface(_) => {}
                 Item::UdpPortHold(_) | Item::TunnelBypass(_) => {}
                 Item::JournalRecord(_) => {}
+                #[cfg(feature = "fleet")]
+                Item::Announcement(_) | Item::FleetRecord(_) | Item::FleetMember(_) | Item::FleetPathMtu(_) => {}
             }
         }
         self.rules.sort_by_key(|rule| rule.priority);

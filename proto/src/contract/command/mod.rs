@@ -13,6 +13,8 @@ pub use geo::GeoCommand;
 pub use lifecycle::LifecycleCommand;
 pub use mnpp::MnppCommand;
 pub use mptcp::MptcpCommand;
+#[cfg(feature = "fleet")]
+pub use nemo::FleetCommand;
 pub use nemo::HomeAgentCommand;
 pub use nemo::MobileRouterCommand;
 pub use shim::ShimCommand;

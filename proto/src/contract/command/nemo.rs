@@ -16,6 +16,20 @@ pub enum HomeAgentCommand {
     /// Deletes the binding of a home address.
     #[serde(rename = "unbind")]
     DeleteBinding(HomeAddress),
+    /// See [`FleetCommand`].
+    #[cfg(feature = "fleet")]
+    Fleet(FleetCommand),
+}
+
+/// A command to a member of a fleet.
+#[cfg(feature = "fleet")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FleetCommand {
+    /// Hands over to the other members: this one is `gone` after the time to drain. Sent before the daemon stops, too.
+    Drain,
+    /// Joins again after [`FleetCommand::Drain`].
+    Restore,
 }
 
 /// A command to the mobile router.

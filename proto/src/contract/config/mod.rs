@@ -1,6 +1,8 @@
 //! The settings of every role: plain values, validated by the caller.
 
 pub mod facilities;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod flow;
 pub mod geo;
 mod key;

@@ -89,6 +89,10 @@ pub struct HomeAgentConfig {
     /// Whether mobile routers may exchange their keys: not where the journal is lost with the power.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub key_exchange: bool,
+    /// The fleet that this home agent is a member of; `None`: it serves alone.
+    #[cfg(feature = "fleet")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<Box<super::fleet::FleetConfig>>,
 }
 
 impl Default for HomeAgentConfig {
@@ -115,6 +119,8 @@ impl Default for HomeAgentConfig {
             udp6: false,
             max_update_rate: None,
             key_exchange: true,
+            #[cfg(feature = "fleet")]
+            fleet: None,
         }
     }
 }

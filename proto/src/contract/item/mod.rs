@@ -4,6 +4,8 @@
 //! written before a peer is acknowledged, because the engine waits for its `Outcome`.
 
 pub mod address;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod io;
 pub mod mptcp;
 pub mod record;
@@ -14,6 +16,8 @@ pub mod tunnel;
 pub use address::{
     Address, AnycastAddress, Neighbour, ProxyNeighbour, SourceFilter, Sysctl, SysctlSetting, VirtualInterface,
 };
+#[cfg(feature = "fleet")]
+pub use fleet::{Announcement, FleetRecord, Revision, SharedPathMtu, StoredBinding};
 pub use io::{EthertypeSubscription, UdpPortHold};
 pub use mptcp::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 pub use record::{
@@ -87,6 +91,19 @@ pub enum Item {
     /// A journal record, on disk and synced.
     #[serde(rename = "record")]
     JournalRecord(JournalRecord),
+    /// A route by which a routing daemon learns that this member serves a prefix.
+    #[cfg(feature = "fleet")]
+    Announcement(Announcement),
+    /// A record of the fleet's store. Its outcome has a [`Commit`](crate::contract::fleet::Commit), and comes when the store
+    /// has answered.
+    #[cfg(feature = "fleet")]
+    FleetRecord(FleetRecord),
+    /// The state of this member, which the others read. Its outcome does not wait for the store.
+    #[cfg(feature = "fleet")]
+    FleetMember(crate::contract::fleet::MemberState),
+    /// A path MTU that this member has learnt, for the others. Its outcome does not wait for the store.
+    #[cfg(feature = "fleet")]
+    FleetPathMtu(SharedPathMtu),
 }
 
 /// The key of an item; its order is the order of installation.
@@ -163,6 +180,22 @@ pub enum Key {
     #[serde(rename = "record")]
     #[display("journal record of {_0}")]
     JournalRecord(JournalKey),
+    /// See [`Announcement`].
+    #[cfg(feature = "fleet")]
+    #[display("announcement of {_0}")]
+    Announcement(Prefix),
+    /// See [`FleetRecord`].
+    #[cfg(feature = "fleet")]
+    #[display("fleet record of {_0}")]
+    FleetRecord(roam6_wire::HomeAddress),
+    /// See [`Item::FleetMember`].
+    #[cfg(feature = "fleet")]
+    #[display("state in the fleet")]
+    FleetMember,
+    /// See [`SharedPathMtu`].
+    #[cfg(feature = "fleet")]
+    #[display("shared path MTU to {_0}")]
+    FleetPathMtu(Ipv6Addr),
 }
 
 /// The source of a route, unless it is any.
@@ -222,6 +255,14 @@ impl Item {
             Item::JournalRecord(JournalRecord::OwnKeys(keys)) => {
                 Key::JournalRecord(JournalKey::OwnKeys(keys.home_address))
             }
+            #[cfg(feature = "fleet")]
+            Item::Announcement(announcement) => Key::Announcement(announcement.prefix),
+            #[cfg(feature = "fleet")]
+            Item::FleetRecord(record) => Key::FleetRecord(record.home_address),
+            #[cfg(feature = "fleet")]
+            Item::FleetMember(_) => Key::FleetMember,
+            #[cfg(feature = "fleet")]
+            Item::FleetPathMtu(shared) => Key::FleetPathMtu(shared.remote),
         }
     }
 }

@@ -26,6 +26,8 @@ macro_rules! reports {
 }
 
 mod facilities;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod geo;
 mod host;
 mod link;
@@ -37,6 +39,8 @@ mod shim;
 mod text;
 
 pub use facilities::FacilitiesReport;
+#[cfg(feature = "fleet")]
+pub use fleet::FleetReport;
 pub use geo::GeoReport;
 pub use host::HostReport;
 pub use link::LinkReport;
@@ -78,6 +82,10 @@ pub enum Report {
     /// See [`FacilitiesReport`].
     #[strum(transparent)]
     Facilities(FacilitiesReport),
+    /// See [`FleetReport`].
+    #[cfg(feature = "fleet")]
+    #[strum(transparent)]
+    Fleet(FleetReport),
     /// See [`HostReport`].
     #[strum(transparent)]
     Host(HostReport),
@@ -97,6 +105,8 @@ impl Report {
             Report::Mptcp(report) => report.link(),
             Report::Shim(report) => report.link(),
             Report::Mnpp(report) => Some(report.link()),
+            #[cfg(feature = "fleet")]
+            Report::Fleet(_) => None,
             Report::Geo(_) | Report::Facilities(_) | Report::Host(_) => None,
         }
     }

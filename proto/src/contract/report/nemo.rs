@@ -119,9 +119,6 @@ reports! {
         /// Mobile router: the key stays as it is.
         #[display("{home_address}: key not exchanged: {why}")]
         KeyExchangeFailed { home_address: HomeAddress, why: String },
-        /// Home agent: the key of an invitation, or one that was exchanged, was used again, and is not accepted.
-        #[display("{home_address} by {}: {why}", CareOfText(peer))]
-        FormerKeyRefused { home_address: HomeAddress, peer: Ipv6Addr, why: String },
         /// A Binding Error was sent (1) or received.
         #[display(
             "binding error {} {}: {}",

@@ -97,6 +97,9 @@ pub enum DropReason {
     /// More signatures to verify than the budget allows.
     #[cfg(feature = "geo-security")]
     OverBudget,
+    /// This member of a fleet acknowledges nothing at present: it is joining, or has lost the store.
+    #[cfg(feature = "fleet")]
+    FleetNotReady,
     /// Implausible position: in the future, or too distant for a neighbour.
     Implausible,
 }

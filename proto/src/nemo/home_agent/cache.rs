@@ -6,6 +6,7 @@ use crate::base::token_bucket::BucketLevel;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::item::{BindingRecord, TunnelId};
 use crate::crypto::authenticator::{Timestamp, WallClock};
+use crate::nemo::OLD_PATH_LIFETIME;
 use crate::{Key, Time};
 use core::time::Duration;
 use roam6_wire::{HomeAddress, LinkAddress, Prefix, Sequence};
@@ -136,6 +137,17 @@ impl Binding {
         }
         leaving.truncate(MAX_PATHS.saturating_sub(next.care_of.len()));
         leaving
+    }
+
+    /// Has the care-of addresses that `next` lacks linger from now on, and no others.
+    pub(super) fn linger(&mut self, now: Time, next: &Registration) {
+        for care_of in self.lingering_after(next) {
+            if !self.lingering.iter().any(|(old, _)| old.covers(&care_of)) {
+                self.lingering.reserve_exact(1);
+                self.lingering.push((care_of, now + OLD_PATH_LIFETIME));
+            }
+        }
+        self.lingering.retain(|(old, _)| !next.care_of.iter().any(|care_of| care_of.covers(old)));
     }
 
     /// The registrations in force and pending.

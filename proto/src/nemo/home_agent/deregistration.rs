@@ -17,7 +17,7 @@ use roam6_wire::HomeAddress;
 use roam6_wire::mobility::Status;
 
 /// How long a timestamp can be within the window: sent early by the window, received late by the window.
-const REPLAY_WINDOW: Duration = Duration::from_secs(2 * TIMESTAMP_WINDOW.as_secs() + 1);
+pub(super) const REPLAY_WINDOW: Duration = Duration::from_secs(2 * TIMESTAMP_WINDOW.as_secs() + 1);
 
 /// A de-registration that is not in the journal yet.
 #[derive(Debug)]
@@ -38,19 +38,25 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         binding.forget_at = Some(forget);
         if let Some(old) = old {
-            let until = now + OLD_PATH_LIFETIME;
-            binding.lingering = old.away().map(|care_of| (*care_of, until)).collect();
-            let tunnel = binding.tunnel;
-            if binding.lingering.is_empty() {
-                out.drop(Key::Tunnel(tunnel));
-            } else {
-                self.put(home, self.receive_only_tunnel(tunnel, home, &old), out);
-            }
+            self.linger_after_end(now, home, &old, out);
             out.report(NemoReport::Deregistered { home_address: home, why: "de-registered".into() });
         }
         self.deregistrations.insert(home, Deregistration { transaction: 0, reply: Some(answer) });
         self.write_deregistration(now, home, out);
         self.schedule(home);
+    }
+
+    /// Packets in transit from the care-of addresses of an ended registration are still received.
+    pub(super) fn linger_after_end(&mut self, now: Time, home: HomeAddress, ended: &Registration, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        let until = now + OLD_PATH_LIFETIME;
+        binding.lingering = ended.away().map(|care_of| (*care_of, until)).collect();
+        let tunnel = binding.tunnel;
+        if binding.lingering.is_empty() {
+            out.drop(Key::Tunnel(tunnel));
+        } else {
+            self.put(home, self.receive_only_tunnel(tunnel, home, ended), out);
+        }
     }
 
     /// Whether a de-registration of `home` is not in the journal yet.
@@ -60,7 +66,12 @@ impl HomeAgent {
 
     /// Replaces the journal record of a binding by its tombstone; a pending de-registration waits for the outcome.
     pub(super) fn write_deregistration(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        #[cfg(feature = "fleet")]
+        if self.fleet.is_some() {
+            return self.put_tombstone(now, home, out);
+        }
         let Some(record) = self.tombstone_record(now, home) else { return };
+        let record = Item::JournalRecord(JournalRecord::Binding(record));
         let transaction = self.begin_transaction();
         let Some(pending) = self.deregistrations.get_mut(&home) else { return self.put(home, record, out) };
         pending.transaction = transaction;
@@ -94,19 +105,24 @@ impl HomeAgent {
     }
 
     /// The tombstone of an ended binding: sequence and timestamp to reject older updates, and no care-of address.
-    fn tombstone_record(&mut self, now: Time, home: HomeAddress) -> Option<Item> {
+    pub(super) fn tombstone_record(&mut self, now: Time, home: HomeAddress) -> Option<BindingRecord> {
         let until = self.clock.unix_micros(now + self.tombstone_lifetime(home)).unwrap_or_default();
         let binding = self.bindings.get_mut(&home)?;
         binding.has_tombstone = true;
         let record = binding.journal_record(home, &Registration::default(), &self.clock);
-        let record = BindingRecord { expires_unix_micros: until, ..record };
-        Some(Item::JournalRecord(JournalRecord::Binding(record)))
+        Some(BindingRecord { expires_unix_micros: until, ..record })
     }
 
     /// Removes all items of a binding at once. Its last timestamp is remembered while replays could be accepted, in
     /// the journal too if the binding was `acknowledged`.
     pub(super) fn end_binding(&mut self, now: Time, home: HomeAddress, acknowledged: bool, out: &mut Outbox) {
-        self.stop_forwarding(home, out);
+        let ended = self.stop_forwarding(home, out);
+        #[cfg(feature = "fleet")]
+        if self.fleet.is_some() {
+            let unexpired = ended.is_some_and(|ended| !ended.care_of.is_empty());
+            return self.end_in_fleet(now, home, acknowledged && unexpired, out);
+        }
+        drop(ended);
         let memory = self.tombstone_lifetime(home);
         let Some(binding) = self.bindings.get(&home) else { return };
         let recent = self.is_replayable(now, home, binding.timestamp);

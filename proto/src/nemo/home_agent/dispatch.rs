@@ -217,6 +217,8 @@ impl HomeAgent {
             self.timers.set(HomeAgentTimer::PathMtu(remote), until);
         }
         self.path_mtu_changed(remote, mtu, out);
+        #[cfg(feature = "fleet")]
+        self.share_path_mtu(remote, mtu, out);
     }
 
     /// Whether packets to `address` take the tunnel of `home`.
@@ -249,7 +251,7 @@ impl HomeAgent {
     }
 
     /// The home addresses bound to a care-of address, rarely more than one.
-    fn homes_bound_at(&self, care_of: Ipv6Addr) -> Vec<HomeAddress> {
+    pub(super) fn homes_bound_at(&self, care_of: Ipv6Addr) -> Vec<HomeAddress> {
         let bound = self.care_of_index.range((care_of, TunnelId(0))..=(care_of, TunnelId(u32::MAX)));
         bound.filter_map(|(_, tunnel)| self.tunnels.get(tunnel).copied()).collect()
     }

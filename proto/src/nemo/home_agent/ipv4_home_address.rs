@@ -100,6 +100,10 @@ impl HomeAgent {
     }
 
     fn is_unassigned(&self, prefix: Prefix, own: Option<TunnelId>) -> bool {
+        #[cfg(feature = "fleet")]
+        if self.is_claimed_by_another(prefix, own) {
+            return false;
+        }
         self.prefixes.owner(prefix).is_none_or(|owner| Some(owner) == own)
     }
 
@@ -112,7 +116,7 @@ impl HomeAgent {
 
 impl Ipv4Pool {
     /// Whether the prefix is one of the pool.
-    fn contains(&self, prefix: Prefix) -> bool {
+    pub(super) fn contains(&self, prefix: Prefix) -> bool {
         prefix.ipv4().is_some_and(|(_, length)| length == self.length) && self.prefix.covers(prefix)
     }
 

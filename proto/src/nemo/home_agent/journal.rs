@@ -19,6 +19,9 @@ impl HomeAgent {
         let Some(unix_now) = self.clock.unix_micros(now) else { return };
         for record in core::mem::take(&mut self.unrestored) {
             let record = match record {
+                // The host gives those of a fleet as events of the store.
+                #[cfg(feature = "fleet")]
+                JournalRecord::Binding(_) if self.fleet.is_some() => continue,
                 JournalRecord::Binding(record) => record,
                 JournalRecord::Sequence(record) => {
                     self.restore_used_sequence(&record, out);
@@ -41,17 +44,22 @@ impl HomeAgent {
     }
 
     fn may_restore(&self, record: &BindingRecord, care_of: &[CareOf]) -> bool {
+        !self.bindings.contains_key(&record.home_address)
+            && self.bindings.len() < self.config.max_bindings
+            && self.may_serve(record, care_of)
+    }
+
+    /// Whether the prefix table authorises a record, and its tunnel leads to no loop.
+    pub(super) fn may_serve(&self, record: &BindingRecord, care_of: &[CareOf]) -> bool {
         let away: Vec<Ipv6Addr> =
             care_of.iter().filter(|care_of| !care_of.simultaneous_home).map(|care_of| care_of.address).collect();
         let reach = TunnelDestinations { home: record.home_address, prefixes: &record.prefixes };
-        !self.bindings.contains_key(&record.home_address)
-            && self.bindings.len() < self.config.max_bindings
-            && self.prefix_table_row(record.home_address).is_some_and(|row| self.authorises(row, &record.prefixes))
+        self.prefix_table_row(record.home_address).is_some_and(|row| self.authorises(row, &record.prefixes))
             && self.may_nest(reach, &away)
     }
 
     /// The unexpired care-of addresses of `record`, each with its own end.
-    fn unexpired_care_of(&self, now: Time, unix_now: u64, record: &BindingRecord) -> Vec<CareOf> {
+    pub(super) fn unexpired_care_of(&self, now: Time, unix_now: u64, record: &BindingRecord) -> Vec<CareOf> {
         let mut ends = record.each_expires_unix_micros.iter();
         let care_of = record.care_of.iter().map(|(bid, address, priority)| {
             let end = *ends.next().unwrap_or(&record.expires_unix_micros);
@@ -76,7 +84,8 @@ impl HomeAgent {
         care_of.filter(|care_of| care_of.expires > now && reachable(care_of)).collect()
     }
 
-    fn restore_binding(&mut self, now: Time, record: BindingRecord, care_of: Vec<CareOf>, out: &mut Outbox) {
+    /// The registration of a record, with those of its care-of addresses that have not expired.
+    pub(super) fn restored_registration(&self, now: Time, record: BindingRecord, care_of: Vec<CareOf>) -> Registration {
         let home = record.home_address;
         let lifetime = care_of.iter().map(|care_of| care_of.expires.since(now)).max().unwrap_or_default();
         let mut registration = Registration {
@@ -92,9 +101,16 @@ impl HomeAgent {
             lifetime,
         };
         registration.sort_by_preference();
-        self.receive_path_mtus(now, &record.path_mtus, &registration, out);
-        let (tunnel, sequence) = (self.tunnel_id(home), record.sequence);
-        let timestamp = self.clamp_timestamp(now, Timestamp(record.timestamp));
+        registration
+    }
+
+    fn restore_binding(&mut self, now: Time, record: BindingRecord, care_of: Vec<CareOf>, out: &mut Outbox) {
+        let home = record.home_address;
+        let (sequence, timestamp) = (record.sequence, self.clamp_timestamp(now, Timestamp(record.timestamp)));
+        let path_mtus = record.path_mtus.clone();
+        let registration = self.restored_registration(now, record, care_of);
+        self.receive_path_mtus(now, &path_mtus, &registration, out);
+        let tunnel = self.tunnel_id(home);
         let mut binding = Binding { tunnel, sequence, timestamp, ..Default::default() };
         self.tunnels.insert(binding.tunnel, home);
         registration.prefixes.iter().for_each(|prefix| self.prefixes.insert(*prefix, binding.tunnel));

@@ -12,7 +12,7 @@ use crate::contract::report::NemoReport;
 use crate::contract::view::InvitationView;
 use crate::crypto::authenticator::verify;
 use crate::crypto::key_agreement::{Agreement, EphemeralSecret, Point};
-use crate::nemo::key_source;
+use crate::nemo::{fingerprint, key_source};
 use crate::{DropReason, Item, Key, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::HomeAddress;
@@ -303,6 +303,11 @@ impl HomeAgent {
             self.exchanged_keys.0.remove(&home);
             out.drop(Key::JournalRecord(JournalKey::RowKeys(home)));
         }
+    }
+
+    /// The fingerprint of the key in force, if it was exchanged.
+    pub(super) fn key_fingerprint(&self, home: HomeAddress) -> Option<String> {
+        self.exchanged_keys.0.get(&home)?.record.current.as_ref().map(fingerprint)
     }
 
     /// The invitations that are used up.

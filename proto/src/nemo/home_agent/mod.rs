@@ -10,6 +10,8 @@ mod deregistration;
 mod discovery;
 mod dispatch;
 mod dsmip;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod flows;
 mod forwarding;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -98,6 +100,8 @@ pub struct HomeAgent {
     deregistrations: BTreeMap<HomeAddress, Deregistration>,
     /// The unreachable routes were put.
     has_unreachable_routes: bool,
+    #[cfg(feature = "fleet")]
+    fleet: Option<Box<fleet::Fleet>>,
 }
 
 /// Maximum home addresses whose rejected updates are remembered; strangers can send any number.
@@ -107,6 +111,8 @@ impl HomeAgent {
     /// A home agent without bindings. The caller has validated `config`.
     pub fn new(mut config: HomeAgentConfig, entropy: Entropy) -> HomeAgent {
         sort_table(&mut config.prefix_table);
+        #[cfg(feature = "fleet")]
+        let fleet = fleet::Fleet::of(&mut config);
         let mut prefixes = RegisteredPrefixes::default();
         prefixes.reserve_lengths(&config);
         HomeAgent {
@@ -134,6 +140,8 @@ impl HomeAgent {
             unrestored: Vec::new(),
             deregistrations: BTreeMap::new(),
             has_unreachable_routes: false,
+            #[cfg(feature = "fleet")]
+            fleet,
         }
     }
 
@@ -160,6 +168,9 @@ impl HomeAgent {
     /// rejected as a replay until the clock has passed them.
     fn set_clock(&mut self, now: Time, unix_micros: u64) {
         let back = self.clock.unix_micros(now).map_or(0, |before| before.saturating_sub(unix_micros));
+        // Those of a fleet are the store's.
+        #[cfg(feature = "fleet")]
+        let back = if self.fleet.is_some() { 0 } else { back };
         for binding in self.bindings.values_mut().filter(|binding| binding.timestamp != Timestamp::default()) {
             binding.timestamp = binding.timestamp.moved_back(back);
         }
@@ -173,6 +184,8 @@ impl HomeAgent {
                 self.unrestored.extend(records.iter().cloned());
                 self.restore_journal(now, out);
             }
+            #[cfg(feature = "fleet")]
+            Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(_)) if self.has_shared_rows() => {}
             Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table)) => {
                 let ipv4 = self.serves_ipv4();
                 self.reload_prefix_table(now, table.clone(), out);
@@ -183,8 +196,12 @@ impl HomeAgent {
                 self.put_unreachable_routes(out);
             }
             Command::HomeAgent(HomeAgentCommand::DeleteBinding(home)) => {
-                self.delete_binding(now, *home, "deleted by the operator", out)
+                self.delete_binding(now, *home, "deleted by the operator", out);
+                #[cfg(feature = "fleet")]
+                self.delete_record(now, *home, out);
             }
+            #[cfg(feature = "fleet")]
+            Command::HomeAgent(HomeAgentCommand::Fleet(command)) => self.execute_fleet(now, *command, out),
             // Bindings outlive the daemon: the host removes the items itself, and the journal stays.
             Command::Lifecycle(LifecycleCommand::Stop) => self.stop_advertising(out),
             _ => {}
@@ -205,6 +222,8 @@ impl Engine for HomeAgent {
             | Input::Interception(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
+            #[cfg(feature = "fleet")]
+            Input::Fleet(event) => self.receive_fleet_event(now, event, out),
             Input::Packet(packet) => self.receive_packet(now, packet, out),
             Input::Link(event) => {
                 self.link_changed(now, event, out);
@@ -222,6 +241,13 @@ impl Engine for HomeAgent {
             Input::Command(order) => self.execute(now, order, out),
         }
         self.run_timers(now, out);
+        #[cfg(feature = "fleet")]
+        self.update_membership(now, out);
+    }
+
+    #[cfg(feature = "fleet")]
+    fn takeover_complete(&self) -> bool {
+        self.has_joined()
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -1,12 +1,12 @@
 //! This in, exactly this out: a home agent on a bench.
 
-mod bench;
+pub(super) mod bench;
 mod home_and_away;
 
 mod discovery;
 mod forged;
 mod home_link;
-mod ipsec;
+pub(super) mod ipsec;
 mod key_rollover;
 mod loops;
 mod mcoa;

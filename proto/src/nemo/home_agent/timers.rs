@@ -19,6 +19,8 @@ impl HomeAgent {
                 HomeAgentTimer::Reinstall(home) => self.reinstall(now, home, out),
                 HomeAgentTimer::ReinstallHomeLink => self.reinstall_home_link(out),
                 HomeAgentTimer::PathMtu(remote) => self.expire_path_mtu(now, remote, out),
+                #[cfg(feature = "fleet")]
+                HomeAgentTimer::Fleet => self.run_fleet_timer(now, out),
                 HomeAgentTimer::Advertise => self.send_periodic_advertisement(now, out),
                 HomeAgentTimer::HomeAgents => self.expire_home_agents(now),
             }
@@ -34,6 +36,10 @@ impl HomeAgent {
     }
 
     fn expire_binding(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        #[cfg(feature = "fleet")]
+        if self.postpones_expiry(now, home) {
+            return;
+        }
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         match binding.pending.as_ref().map(|pending| &pending.state) {
             Some(RegistrationState::CheckingDuplicates(until)) if *until <= now => self.install(home, true, out),
@@ -133,15 +139,23 @@ impl HomeAgent {
     pub(super) fn write_record(&mut self, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(current) = &binding.current else { return };
-        self.put(home, self.journal_item(home, binding, current), out);
+        let Some(item) = self.journal_item(home, binding, current) else { return };
+        self.put(home, item, out);
     }
 
     fn request_refresh(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        #[cfg(feature = "fleet")]
+        let is_ours = self.is_tidier(home);
+        #[cfg(not(feature = "fleet"))]
+        let is_ours = true;
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         if binding.refresh_request_at().is_none_or(|at| at > now) {
             return;
         }
         binding.refresh_requested = true;
+        if !is_ours {
+            return;
+        }
         let Some(current) = binding.current.as_ref() else { return };
         let Some(care_of) = current.away().next().or(current.care_of.first()).copied() else { return };
         let at_home = self.home_link.link().zip(current.home_link_address).filter(|_| care_of.simultaneous_home);

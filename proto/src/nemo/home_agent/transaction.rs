@@ -4,9 +4,8 @@
 use super::cache::{Binding, PendingRegistration, Registration, RegistrationState};
 use super::types::{HomeAgentTimer, Reply};
 use super::{HomeAgent, forwarding, home_link};
-use crate::contract::item::JournalRecord;
+use crate::contract::item::{BindingRecord, JournalRecord};
 use crate::contract::report::NemoReport;
-use crate::nemo::OLD_PATH_LIFETIME;
 use crate::{Item, Key, Outbox, Outcome, Time, VecSet};
 use core::time::Duration;
 use roam6_wire::mobility::Status;
@@ -26,6 +25,9 @@ pub(super) enum Waiting {
     Binding(HomeAddress),
     /// A registration or de-registration, by the number of its transaction.
     Transaction(HomeAddress, u64),
+    /// A record of the fleet's store.
+    #[cfg(feature = "fleet")]
+    Commit(HomeAddress),
 }
 
 impl HomeAgent {
@@ -93,7 +95,7 @@ impl HomeAgent {
             Some(_) => self.keys_item(home),
             None => self.unwritten_keys(home),
         });
-        items.push(self.journal_item(home, binding, &pending.registration));
+        items.extend(self.journal_item(home, binding, &pending.registration));
         let waiting = Waiting::Transaction(home, pending.transaction);
         if let Some(pending) = self.bindings.get_mut(&home).and_then(|binding| binding.pending.as_mut()) {
             pending.state = RegistrationState::Installing { outstanding: items.len(), rejected: None };
@@ -101,13 +103,33 @@ impl HomeAgent {
         for item in items {
             self.desired_state.put_once(item, waiting, out);
         }
+        #[cfg(feature = "fleet")]
+        self.begin_commit(home, out);
     }
 
-    /// The journal record of a binding with this registration.
-    pub(super) fn journal_item(&self, home: HomeAddress, binding: &Binding, registration: &Registration) -> Item {
-        let mut record = binding.journal_record(home, registration, &self.clock);
-        record.path_mtus = self.path_mtu.reported_to(registration);
-        Item::JournalRecord(JournalRecord::Binding(record))
+    /// The journal record of a binding with this registration; none in a fleet, whose store has it.
+    pub(super) fn journal_item(
+        &self,
+        home: HomeAddress,
+        binding: &Binding,
+        registration: &Registration,
+    ) -> Option<Item> {
+        #[cfg(feature = "fleet")]
+        if self.fleet.is_some() {
+            return None;
+        }
+        Some(Item::JournalRecord(JournalRecord::Binding(self.binding_record(home, binding, registration))))
+    }
+
+    /// The record of a binding with this registration.
+    pub(super) fn binding_record(
+        &self,
+        home: HomeAddress,
+        binding: &Binding,
+        registration: &Registration,
+    ) -> BindingRecord {
+        let path_mtus = self.path_mtu.reported_to(registration);
+        BindingRecord { path_mtus, ..binding.journal_record(home, registration, &self.clock) }
     }
 
     /// A new number of a transaction.
@@ -140,6 +162,8 @@ impl HomeAgent {
                 self.deregistration_outcome(now, (home, transaction), refused, out);
                 self.registration_outcome(now, (home, transaction), outcome, out);
             }
+            #[cfg(feature = "fleet")]
+            Some(Waiting::Commit(home)) => self.receive_commit(now, home, outcome, out),
             _ => {}
         }
     }
@@ -165,25 +189,26 @@ impl HomeAgent {
         }
         if *missing == 0 {
             match refused.take() {
-                Some(key) => self.roll_back(now, home, &key, out),
+                Some(key) => {
+                    #[cfg(feature = "fleet")]
+                    self.forget_transaction(home, transaction);
+                    self.roll_back(now, home, &key, out)
+                }
+                #[cfg(feature = "fleet")]
+                None if self.fleet.is_some() => self.begin_commit(home, out),
                 None => self.commit(now, home, out),
             }
         }
     }
 
-    fn commit(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+    /// Puts the pending registration in force, and acknowledges it.
+    pub(super) fn commit(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(pending) = binding.pending.take() else { return };
         let PendingRegistration { registration: next, reply: answer, .. } = *pending;
         let first = binding.current.is_none();
         let moved = binding.current.as_ref().is_some_and(|old| old.addresses() != next.addresses());
-        for care_of in binding.lingering_after(&next) {
-            if !binding.lingering.iter().any(|(old, _)| old.covers(&care_of)) {
-                binding.lingering.reserve_exact(1);
-                binding.lingering.push((care_of, now + OLD_PATH_LIFETIME));
-            }
-        }
-        binding.lingering.retain(|(old, _)| !next.care_of.iter().any(|care_of| care_of.covers(old)));
+        binding.linger(now, &next);
         binding.refresh_requested = false;
         binding.forget_at = None;
         binding.has_tombstone = false;
@@ -233,7 +258,7 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(current) = &binding.current else { return };
         let mut items = self.tunnel_items(home, binding, current);
-        items.push(self.journal_item(home, binding, current));
+        items.extend(self.journal_item(home, binding, current));
         for item in items {
             self.put(home, item, out);
         }
@@ -257,7 +282,7 @@ impl HomeAgent {
 
     /// Updates the indexes by care-of address and prefix after `old` was superseded: prefixes that are neither in
     /// force nor pending lose their routes, and addresses their proxies.
-    fn update_indexes(&mut self, home: HomeAddress, old: Option<&Registration>, out: &mut Outbox) {
+    pub(super) fn update_indexes(&mut self, home: HomeAddress, old: Option<&Registration>, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let live: Vec<&Registration> = binding.live().collect();
         let prefixes: VecSet<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();

@@ -190,6 +190,10 @@ pub(super) enum HomeAgentTimer {
     /// A path MTU expires.
     #[display("path MTU to {_0}")]
     PathMtu(Ipv6Addr),
+    /// The next step of this member of a fleet.
+    #[cfg(feature = "fleet")]
+    #[display("fleet")]
+    Fleet,
     /// A Router Advertisement on the home link.
     #[display("advertisement")]
     Advertise,

@@ -21,6 +21,11 @@ impl HomeAgent {
 
     /// Records, in the journal too, that sequence numbers up to `sequence` are used, if nothing else does.
     pub(super) fn record_sequence(&mut self, home: HomeAddress, sequence: Sequence, out: &mut Outbox) {
+        // That of a fleet is in the store, which keeps it.
+        #[cfg(feature = "fleet")]
+        if self.fleet.is_some() {
+            return;
+        }
         if self.keeps_used_sequence(home) && self.used_sequences.0.insert(home, sequence) != Some(sequence) {
             self.put_own(
                 Item::JournalRecord(JournalRecord::Sequence(SequenceRecord { home_address: home, sequence })),

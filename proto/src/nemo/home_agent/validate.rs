@@ -49,6 +49,10 @@ enum Decision {
 impl HomeAgent {
     /// Processes a Binding Update to this home agent.
     pub(super) fn receive_update(&mut self, now: Time, request: UpdateRequest, out: &mut Outbox) {
+        #[cfg(feature = "fleet")]
+        if self.stays_silent(&request, out) {
+            return;
+        }
         let mut answer = request.reply();
         answer.dsmip = request.ipv4_source.and_then(|observed| self.dsmip_encapsulation(&observed, request.force_udp));
         match self.validate(now, &request, &mut answer) {
@@ -68,6 +72,8 @@ impl HomeAgent {
                     }
                     Decision::Deregister => self.deregister(now, &request, answer, out),
                 }
+                #[cfg(feature = "fleet")]
+                self.keep_request(request);
             }
             Err(Rejection::Drop(reason, why)) => {
                 let from = Some(request.source);
@@ -222,6 +228,9 @@ impl HomeAgent {
             return Err(Rejection::Reply(Status::REGISTRATION_TYPE_CHANGE));
         }
         let leaving = self.is_deregistering(request.home);
+        // In a fleet another member may have the binding: the store knows.
+        #[cfg(feature = "fleet")]
+        let leaving = leaving || self.fleet.is_some();
         if ends && latest.is_none() && !leaving {
             return Err(Rejection::Reply(Status::NOT_HOME_AGENT));
         }

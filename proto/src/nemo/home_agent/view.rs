@@ -34,6 +34,8 @@ impl HomeAgent {
         };
         count("timers", self.timers.len());
         count("outcomes_awaited", self.desired_state.waiting());
+        #[cfg(feature = "fleet")]
+        self.show_fleet(now, view);
     }
 
     /// Adds a page of bindings and their tunnels, those after `last`. Returns the last one if there are more.
@@ -114,6 +116,7 @@ impl HomeAgent {
             fault_status: fault.and_then(|fault| fault.status),
             last_error: fault.map(|fault| fault.cause.clone()),
             error_age: fault.map(|fault| now.since(fault.since)),
+            key: self.key_fingerprint(home),
         }
     }
 

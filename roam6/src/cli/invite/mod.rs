@@ -7,6 +7,7 @@ use super::enroll::new_key;
 use super::output::{print, rendered, to_json};
 use super::table_file::TableFile;
 use crate::config::home_agent::PrefixTableConstraints;
+use crate::config::toml_reader::{Anything, from_toml};
 use crate::control::client;
 use crate::control::part::Part;
 use crate::exit::Failure;
@@ -20,8 +21,7 @@ use roam6_linux::survey::clock_state;
 use roam6_proto::base::hex;
 use roam6_proto::contract::view::InvitationView;
 use roam6_wire::Prefix;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -35,31 +35,43 @@ use std::time::{Duration, UNIX_EPOCH};
 const CLOCK_IS_SET: u64 = 1_735_689_600;
 
 /// A row of the prefix table, as far as invitations go.
-#[derive(Clone, Deserialize)]
-#[serde(rename = "$extract")]
+#[derive(Clone)]
 struct Row {
     name: Option<String>,
     home_address: Ipv6Addr,
-    #[serde(default = "Vec::new")]
     prefixes: Vec<Prefix>,
     invitation: Option<RowInvitation>,
     spi: Option<u32>,
     key: Option<String>,
     /// Keys that an invitation cannot carry, or that are not in the row.
-    auth: Option<IgnoredAny>,
-    ipsec: Option<IgnoredAny>,
-    key_file: Option<IgnoredAny>,
-    next: Option<IgnoredAny>,
+    auth: Option<Anything>,
+    ipsec: Option<Anything>,
+    key_file: Option<Anything>,
+    next: Option<Anything>,
 }
 
-#[derive(Clone, Deserialize)]
-#[serde(rename = "$extract")]
+from_toml!(extract Row {
+    name,
+    home_address,
+    prefixes = Vec::new(),
+    invitation,
+    spi,
+    key,
+    auth,
+    ipsec,
+    key_file,
+    next,
+});
+
+#[derive(Clone)]
 struct RowInvitation {
     id: String,
     expires: String,
     first: Option<String>,
-    key: Option<IgnoredAny>,
+    key: Option<Anything>,
 }
+
+from_toml!(extract RowInvitation { id, expires, first, key });
 
 /// A new invitation, as it is shown.
 #[derive(Serialize)]

@@ -57,7 +57,7 @@ const MODE_2D: u8 = 2;
 
 /// The position in a line of gpsd; `None` if the line is not a position report.
 fn parse_report(line: &str) -> Option<Option<Fix>> {
-    let tpv: Tpv = serde_json::from_str(line).ok().filter(|tpv: &Tpv| tpv.class == "TPV")?;
+    let tpv: Tpv = serde_json::from_slice(line.as_bytes()).ok().filter(|tpv: &Tpv| tpv.class == "TPV")?;
     let place = match (tpv.mode, tpv.lat, tpv.lon) {
         (Some(mode), Some(latitude), Some(longitude)) if mode >= MODE_2D => {
             Coordinates::from_degrees(latitude, longitude)

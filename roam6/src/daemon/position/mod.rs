@@ -76,7 +76,7 @@ impl PositionSource {
             match lines.read_line(&mut self.partial_line) {
                 Ok(0) => self.lines = None,
                 Ok(_) => {
-                    fixes.extend(serde_json::from_str::<Option<Fix>>(&self.partial_line).ok());
+                    fixes.extend(serde_json::from_slice::<Option<Fix>>(self.partial_line.as_bytes()).ok());
                     self.partial_line.clear();
                 }
                 Err(_) => break,

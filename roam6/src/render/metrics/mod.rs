@@ -1,5 +1,7 @@
 //! Metrics in Prometheus text format. They are sums, so that the page of a home agent with 100,000 bindings is short.
 
+#[cfg(feature = "fleet")]
+mod fleet;
 mod page;
 
 use crate::control::NodeState;
@@ -11,6 +13,8 @@ use roam6_proto::contract::view::{LinkRole, LinkState, LinkView, QualityView, Us
 /// With more paths than this, no path has metrics of its own.
 const MAX_PATHS: usize = 64;
 const DROPPED_PREFIX: &str = "dropped_";
+/// The drop that an alert uses, exported as these.
+const MONITORED_DROP: &str = "dropped_former_key";
 /// Events that the alerts and the dashboard use. They are exported at 0 as well, so that the first event is an increase.
 const MONITORED: [&str; 10] = [
     "at_home",
@@ -46,6 +50,8 @@ pub(crate) fn render(state: &NodeState) -> String {
     usage(&mut page, &uplinks);
     changes(&mut page, state, &uplinks);
     handovers(&mut page, state);
+    #[cfg(feature = "fleet")]
+    fleet::append(&mut page, &state.view);
     page.head("roam6_events_total", "counter", "Events by kind.");
     for name in MONITORED.iter().filter(|name| !state.view.counters.events.contains_key(**name)) {
         page.sample(&[("event", name)], "0");
@@ -54,6 +60,9 @@ pub(crate) fn render(state: &NodeState) -> String {
         page.sample(&[("event", name)], &count.to_string());
     }
     page.head("roam6_dropped_total", "counter", "Signalling packets dropped by reason.");
+    if !state.view.counters.events.contains_key(MONITORED_DROP) {
+        page.sample(&[("reason", MONITORED_DROP.trim_start_matches(DROPPED_PREFIX))], "0");
+    }
     for (name, count) in &state.view.counters.events {
         if let Some(reason) = name.strip_prefix(DROPPED_PREFIX) {
             page.sample(&[("reason", reason)], &count.to_string());
@@ -259,6 +268,7 @@ mod tests {
             "roam6_handover_seconds_sum{cause=\"link_down\"} 40.07",
             "roam6_handover_seconds_count{cause=\"planned\"} 0",
             "roam6_events_total{event=\"registered\"} 12",
+            "roam6_dropped_total{reason=\"former_key\"} 0",
             "roam6_dropped_total{reason=\"malformed\"} 3",
             "roam6_table_entries{table=\"home_agent_timers\"} 5",
             "roam6_packets_total{result=\"forwarded\"} 1000",
@@ -278,7 +288,9 @@ mod tests {
             let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
             let metrics: Vec<&str> = words.filter(|word| word.starts_with("roam6_")).collect();
             assert!(metrics.len() > 5);
-            for name in metrics {
+            // A build without the fleet has no metrics of it.
+            let of_this_build = |name: &&str| cfg!(feature = "fleet") || !name.starts_with("roam6_fleet_");
+            for name in metrics.into_iter().filter(of_this_build) {
                 let of_histogram = ["_bucket", "_count", "_sum"].iter().filter_map(|suffix| name.strip_suffix(suffix));
                 let is_histogram = of_histogram.map(|name| format!("# TYPE {name} histogram"));
                 assert!(

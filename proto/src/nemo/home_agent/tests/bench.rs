@@ -15,33 +15,33 @@ use roam6_wire::mobility::{BindingAcknowledgement, BindingUpdate, Message, Mobil
 use roam6_wire::{CareOfAddress, HomeAddress, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
 
-pub(super) const HOME_LINK: LinkId = LinkId(2);
-pub(super) const VISITED_LINK: LinkId = LinkId(3);
+pub(in crate::nemo::home_agent) const HOME_LINK: LinkId = LinkId(2);
+pub(in crate::nemo::home_agent) const VISITED_LINK: LinkId = LinkId(3);
 /// Wall clock at the bench's beginning: 2026-01-01.
 const START_UNIX_MICROS: u64 = 1_767_225_600_000_000;
 
-pub(super) fn address(text: &str) -> Ipv6Addr {
+pub(in crate::nemo::home_agent) fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-pub(super) fn prefix(text: &str) -> Prefix {
+pub(in crate::nemo::home_agent) fn prefix(text: &str) -> Prefix {
     text.parse().unwrap()
 }
 
-pub(super) fn home() -> HomeAddress {
+pub(in crate::nemo::home_agent) fn home() -> HomeAddress {
     HomeAddress(address("2001:db8::100"))
 }
 
-pub(super) fn agent() -> Ipv6Addr {
+pub(in crate::nemo::home_agent) fn agent() -> Ipv6Addr {
     address("2001:db8::1")
 }
 
-pub(super) fn key() -> SharedKey {
+pub(in crate::nemo::home_agent) fn key() -> SharedKey {
     SharedKey { spi: 256, secret: (0..16).collect() }
 }
 
 /// One mobile router with a key, one without, one whose home address is not of the home network.
-pub(super) fn config() -> HomeAgentConfig {
+pub(in crate::nemo::home_agent) fn config() -> HomeAgentConfig {
     let row = |home_address: &str, prefixes: &[&str], authentication| PrefixTableRow {
         next_key: None,
         invitation: None,
@@ -70,7 +70,7 @@ pub(super) fn config() -> HomeAgentConfig {
 
 /// A Binding Update being written.
 #[derive(Debug, Clone)]
-pub(super) struct Update {
+pub(in crate::nemo::home_agent) struct Update {
     pub home: HomeAddress,
     pub source: Ipv6Addr,
     pub sequence: u16,
@@ -87,7 +87,7 @@ pub(super) struct Update {
 
 impl Update {
     /// Of the mobile router with a key.
-    pub(super) fn new(sequence: u16, source: &str) -> Update {
+    pub(in crate::nemo::home_agent) fn new(sequence: u16, source: &str) -> Update {
         Update {
             home: home(),
             source: address(source),
@@ -102,22 +102,22 @@ impl Update {
     }
 
     /// Of a mobile router without a key.
-    pub(super) fn unauthenticated(sequence: u16, source: &str) -> Update {
+    pub(in crate::nemo::home_agent) fn unauthenticated(sequence: u16, source: &str) -> Update {
         let home = HomeAddress(address("2001:db8::200"));
         Update { home, key: None, clock_offset: None, ..Update::new(sequence, source) }
     }
 
-    pub(super) fn with(mut self, option: MobilityOption) -> Update {
+    pub(in crate::nemo::home_agent) fn with(mut self, option: MobilityOption) -> Update {
         self.options.push(option);
         self
     }
 
-    pub(super) fn lifetime(self, lifetime_units: u16) -> Update {
+    pub(in crate::nemo::home_agent) fn lifetime(self, lifetime_units: u16) -> Update {
         Update { lifetime_units, ..self }
     }
 
     /// The packet as sent at `now`.
-    pub(super) fn packet(&self, now: Time) -> Packet {
+    pub(in crate::nemo::home_agent) fn packet(&self, now: Time) -> Packet {
         let mut options = self.options.clone();
         if let Some(ahead) = self.clock_offset {
             let unix = (START_UNIX_MICROS + now.as_micros()).wrapping_add_signed(ahead);
@@ -145,7 +145,7 @@ impl Update {
 }
 
 /// The home agent and what surrounds it.
-pub(super) struct TestBed {
+pub(in crate::nemo::home_agent) struct TestBed {
     pub agent: HomeAgent,
     pub now: Time,
     /// The items installed on the host.
@@ -158,7 +158,7 @@ pub(super) struct TestBed {
 }
 
 impl TestBed {
-    pub(super) fn new(config: HomeAgentConfig) -> TestBed {
+    pub(in crate::nemo::home_agent) fn new(config: HomeAgentConfig) -> TestBed {
         let agent = HomeAgent::new(config, Entropy::seed_from_u64(1));
         let mut bench = TestBed {
             agent,
@@ -173,7 +173,7 @@ impl TestBed {
     }
 
     /// With a home link that is up.
-    pub(super) fn at_home_link(mut config: HomeAgentConfig) -> TestBed {
+    pub(in crate::nemo::home_agent) fn at_home_link(mut config: HomeAgentConfig) -> TestBed {
         config.home_link = Some("home0".into());
         let mut bench = TestBed::new(config);
         bench.feed(Input::Link(LinkEvent {
@@ -187,7 +187,7 @@ impl TestBed {
     }
 
     /// Feeds one input, and the outcomes of the items put because of it; returns all outputs.
-    pub(super) fn feed(&mut self, input: Input) -> Vec<Output> {
+    pub(in crate::nemo::home_agent) fn feed(&mut self, input: Input) -> Vec<Output> {
         let mut outputs = Vec::new();
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
@@ -196,7 +196,7 @@ impl TestBed {
             let mut outcomes: Vec<Outcome> = Vec::new();
             for output in out.drain() {
                 match &output {
-                    Output::Put(put) => outcomes.push(self.put(put)),
+                    Output::Put(put) => outcomes.extend(self.put(put)),
                     Output::Drop(key) => {
                         self.plan.drop(key);
                     }
@@ -218,31 +218,36 @@ impl TestBed {
         outputs
     }
 
-    fn put(&mut self, put: &Put) -> Outcome {
+    fn put(&mut self, put: &Put) -> Option<Outcome> {
+        // The store answers later.
+        #[cfg(feature = "fleet")]
+        if matches!(put.item, Item::FleetRecord(_)) {
+            return None;
+        }
         let key = put.item.key();
         if let Some(at) = self.rejected.iter().position(|refused| *refused == key) {
             self.rejected.remove(at);
-            return put.outcome(Some("no space left on device".into()));
+            return Some(put.outcome(Some("no space left on device".into())));
         }
         self.plan.put(put.item.clone());
-        put.outcome(None)
+        Some(put.outcome(None))
     }
 
     /// Feeds the delayed outcomes.
-    pub(super) fn release_outcomes(&mut self) -> Vec<Output> {
+    pub(in crate::nemo::home_agent) fn release_outcomes(&mut self) -> Vec<Output> {
         self.hold_outcomes = false;
         let kept = core::mem::take(&mut self.held_outcomes);
         kept.into_iter().flat_map(|outcome| self.feed(Input::Outcome(outcome))).collect()
     }
 
     /// Sends an update a microsecond later than the last one, so that no two have the same timestamp.
-    pub(super) fn send(&mut self, update: &Update) -> Vec<Output> {
+    pub(in crate::nemo::home_agent) fn send(&mut self, update: &Update) -> Vec<Output> {
         self.now = self.now + Duration::from_micros(1);
         self.feed(Input::Packet(update.packet(self.now)))
     }
 
     /// Lets time pass, waking the home agent whenever it wants to be woken.
-    pub(super) fn advance(&mut self, span: Duration) -> Vec<Output> {
+    pub(in crate::nemo::home_agent) fn advance(&mut self, span: Duration) -> Vec<Output> {
         let until = self.now + span;
         let mut outputs = Vec::new();
         while let Some(at) = self.agent.deadline().filter(|at| *at <= until) {
@@ -254,7 +259,7 @@ impl TestBed {
     }
 
     /// The keys of the installed items, except those that need no binding: of discovery, and home routes.
-    pub(super) fn installed(&self) -> Vec<Key> {
+    pub(in crate::nemo::home_agent) fn installed(&self) -> Vec<Key> {
         let always = |item: &Item| match item {
             Item::Anycast(_) => true,
             Item::Route(route) => matches!(route.target, NextHop::Gateway { .. }),
@@ -263,7 +268,7 @@ impl TestBed {
         self.plan.iter().filter(|(_, item)| !always(item)).map(|(key, _)| key.clone()).collect()
     }
 
-    pub(super) fn tunnel(&self) -> Option<&crate::contract::item::Tunnel> {
+    pub(in crate::nemo::home_agent) fn tunnel(&self) -> Option<&crate::contract::item::Tunnel> {
         self.plan.iter().find_map(|(_, item)| match item {
             Item::Tunnel(tunnel) => Some(tunnel),
             _ => None,
@@ -272,7 +277,7 @@ impl TestBed {
 }
 
 /// Packets sent.
-pub(super) fn sent(outputs: &[Output]) -> Vec<&Transmit> {
+pub(in crate::nemo::home_agent) fn sent(outputs: &[Output]) -> Vec<&Transmit> {
     outputs
         .iter()
         .filter_map(|output| match output {
@@ -283,7 +288,7 @@ pub(super) fn sent(outputs: &[Output]) -> Vec<&Transmit> {
 }
 
 /// The reports among `outputs`, those of [`faults`] aside.
-pub(super) fn reports(outputs: &[Output]) -> Vec<&Report> {
+pub(in crate::nemo::home_agent) fn reports(outputs: &[Output]) -> Vec<&Report> {
     outputs
         .iter()
         .filter_map(|output| match output {
@@ -297,7 +302,7 @@ pub(super) fn reports(outputs: &[Output]) -> Vec<&Report> {
 }
 
 /// The lines about faults that began or ended.
-pub(super) fn faults(outputs: &[Output]) -> Vec<String> {
+pub(in crate::nemo::home_agent) fn faults(outputs: &[Output]) -> Vec<String> {
     outputs
         .iter()
         .filter_map(|output| match output {
@@ -310,7 +315,7 @@ pub(super) fn faults(outputs: &[Output]) -> Vec<String> {
 }
 
 /// The one Binding Acknowledgement among `outputs`, checked to be well formed.
-pub(super) fn acknowledgement(outputs: &[Output]) -> BindingAcknowledgement {
+pub(in crate::nemo::home_agent) fn acknowledgement(outputs: &[Output]) -> BindingAcknowledgement {
     let sent = sent(outputs);
     assert_eq!(sent.len(), 1, "one packet: {outputs:#?}");
     let datagram = Datagram::parse(&sent[0].bytes).unwrap();
@@ -321,12 +326,12 @@ pub(super) fn acknowledgement(outputs: &[Output]) -> BindingAcknowledgement {
 }
 
 /// The status of the only acknowledgement, 0 to 255.
-pub(super) fn status(outputs: &[Output]) -> u8 {
+pub(in crate::nemo::home_agent) fn status(outputs: &[Output]) -> u8 {
     acknowledgement(outputs).status.0
 }
 
 /// What the journal holds.
-pub(super) fn journal(bench: &TestBed) -> Vec<JournalRecord> {
+pub(in crate::nemo::home_agent) fn journal(bench: &TestBed) -> Vec<JournalRecord> {
     let records = bench.plan.iter().filter_map(|(_, item)| match item {
         Item::JournalRecord(record) => Some(record.clone()),
         _ => None,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const CARE_OF: &str = "2001:db8:1::200";
 
-fn pair(first: u8) -> SecurityAssociationPair {
+pub(in crate::nemo::home_agent) fn pair(first: u8) -> SecurityAssociationPair {
     let association = |spi: u32, fill: u8| SecurityAssociation {
         spi,
         integrity: Integrity::HmacSha256,

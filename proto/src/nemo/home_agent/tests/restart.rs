@@ -1,14 +1,13 @@
 //! The journal after a crash, a reloaded prefix table, commands of the operator.
 
 use super::bench::*;
-use crate::base::ids::PutId;
 use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
-use crate::contract::item::JournalKey;
+use crate::contract::item::{JournalKey, JournalRecord, SequenceRecord};
 use crate::contract::report::NemoReport;
-use crate::{Clock, Command, Engine, Input, Key, Outcome, Output, Report, View};
+use crate::{Clock, Command, Engine, Input, Item, Key, Output, Put, Report, View};
 use core::time::Duration;
-use roam6_wire::Bid;
 use roam6_wire::mobility::MobilityOption;
+use roam6_wire::{Bid, Sequence};
 use std::sync::Arc;
 
 #[test]
@@ -138,9 +137,9 @@ fn foreign_outcomes_are_ignored() {
     let mut bench = TestBed::new(config());
     bench.hold_outcomes = true;
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    let stranger = Key::JournalRecord(JournalKey::Sequence(home()));
-    let error = Some("no".into());
-    assert!(bench.feed(Input::Outcome(Outcome { id: PutId::default(), key: stranger, error })).is_empty());
+    let stranger = JournalRecord::Sequence(SequenceRecord { home_address: home(), sequence: Sequence(1) });
+    let outcome = Put::from(Item::JournalRecord(stranger)).outcome(Some("no".into()));
+    assert!(bench.feed(Input::Outcome(outcome)).is_empty());
     assert_eq!(status(&bench.release_outcomes()), 0);
 }
 

@@ -1,0 +1,157 @@
+//! What others write: one watch of all keys of the fleet, from where the loop was told last. Where that place is compacted
+//! away, and at the very start, a snapshot comes first: all keys at one revision, in pages.
+
+use super::connection::{Connection, lock};
+use super::fault::{Fault, failure};
+use super::writer::{signed, unsigned};
+use super::{Mark, StoreEvent, Stored, presence};
+use etcd_client::{Client, EventType, GetOptions, KeyValue, WatchOptions, WatchResponse};
+use roam6_proto::contract::fleet::StoreFault;
+
+/// Keys in a page of a snapshot.
+const PAGE: i64 = 5000;
+/// Largest message, octets: a page, or the changes that a watch catches up with.
+const MAX_MESSAGE: usize = 128 * 1024 * 1024;
+
+/// Why a watch ended.
+enum End {
+    /// Its place in the history of the store is gone.
+    Compacted,
+    Fault(Fault),
+}
+
+/// Tells the loop of all changes, until the store does not any more; returns why.
+pub(super) async fn follow(connection: &Connection, client: Client, store: u64) -> Fault {
+    loop {
+        let position = lock(&connection.position).clone();
+        let from = match position {
+            Some(mark) => mark.revision,
+            None => match snapshot(connection, &client).await {
+                Ok(head) => {
+                    *lock(&connection.position) = Some(Mark { store, revision: head });
+                    head
+                }
+                Err(fault) => return fault,
+            },
+        };
+        match watch(connection, &client, Mark { store, revision: from }).await {
+            End::Compacted => *lock(&connection.position) = None,
+            End::Fault(fault) => return fault,
+        }
+    }
+}
+
+/// Tells all keys; returns the revision at which they were read.
+async fn snapshot(connection: &Connection, client: &Client) -> Result<u64, Fault> {
+    let mut kv = client.kv_client().max_decoding_message_size(MAX_MESSAGE);
+    let mut start = connection.clients.full_key("");
+    let end = past(&start);
+    let mut start = std::mem::take(&mut start).into_bytes();
+    let mut head = None;
+    loop {
+        let options = GetOptions::new().with_range(end.clone()).with_limit(PAGE);
+        let options = options.with_revision(head.map_or(0, signed));
+        let page = kv.get(start.clone(), Some(options)).await.map_err(|error| failure(&error).fault())?;
+        let at = match head {
+            Some(head) => head,
+            None => {
+                let at = page.header().map_or(0, |header| unsigned(header.revision()));
+                connection.sink.push(StoreEvent::SnapshotBegins { head: at });
+                at
+            }
+        };
+        head = Some(at);
+        for found in page.kvs() {
+            room(connection).await;
+            connection.sink.push(StoreEvent::Changed(stored(connection, found, true)));
+        }
+        match page.kvs().last().filter(|_| page.more()) {
+            Some(last) => start = [last.key(), &[0]].concat(),
+            None => {
+                connection.sink.push(StoreEvent::SnapshotEnds { head: at });
+                return Ok(at);
+            }
+        }
+    }
+}
+
+/// The first key behind all that begin with `prefix`, which ends with a slash.
+fn past(prefix: &str) -> Vec<u8> {
+    let mut end = prefix.as_bytes().to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+/// Tells all changes after `from`.
+async fn watch(connection: &Connection, client: &Client, from: Mark) -> End {
+    let fault = |error| End::Fault(failure(&error).fault());
+    let options = WatchOptions::new().with_prefix().with_start_revision(signed(from.revision.saturating_add(1)));
+    let mut client = client.watch_client().max_decoding_message_size(MAX_MESSAGE);
+    let mut stream = match client.watch(connection.clients.full_key(""), Some(options)).await {
+        Ok(stream) => stream,
+        Err(error) => return fault(error),
+    };
+    loop {
+        let response = match stream.message().await {
+            Ok(Some(response)) => response,
+            Ok(None) => return End::Fault(Fault::Unreachable("the watch has ended".to_owned())),
+            Err(error) => return fault(error),
+        };
+        if response.canceled() {
+            return cancelled(&response);
+        }
+        tell(connection, &response, from.store).await;
+    }
+}
+
+fn cancelled(response: &WatchResponse) -> End {
+    match (response.compact_revision(), response.cancel_reason()) {
+        (1.., _) => End::Compacted,
+        (_, why) if why.contains("no leader") => End::Fault(Fault::Store(StoreFault::NoQuorum)),
+        (_, why) if why.contains("permission denied") => {
+            End::Fault(Fault::Store(StoreFault::Credentials(why.to_owned())))
+        }
+        (_, why) => End::Fault(Fault::Unreachable(format!("the watch was cancelled: {why}"))),
+    }
+}
+
+/// Tells the changes of one message.
+async fn tell(connection: &Connection, response: &WatchResponse, store: u64) {
+    let own = presence::own_key(connection);
+    let (mut last, mut heartbeat) = (0, None);
+    for event in response.events() {
+        let Some(found) = event.kv() else { continue };
+        room(connection).await;
+        last = last.max(unsigned(found.mod_revision()));
+        let present = event.event_type() == EventType::Put;
+        let stored = stored(connection, found, present);
+        if stored.key == own
+            && let Some(value) = &stored.value
+        {
+            heartbeat = lock(&connection.beats).answer(value).or(heartbeat);
+        }
+        connection.sink.push(StoreEvent::Changed(stored));
+    }
+    if last > 0 {
+        // All changes of one revision come in one message.
+        *lock(&connection.position) = Some(Mark { store, revision: last });
+        connection.sink.push(StoreEvent::Head { revision: last, heartbeat });
+    }
+}
+
+fn stored(connection: &Connection, found: &KeyValue, present: bool) -> Stored {
+    Stored {
+        key: connection.clients.own_key(found.key()),
+        value: present.then(|| found.value().to_vec()),
+        revision: unsigned(found.mod_revision()),
+    }
+}
+
+/// Waits while the loop is behind.
+async fn room(connection: &Connection) {
+    while connection.sink.is_full() {
+        connection.sink.drained().notified().await;
+    }
+}
