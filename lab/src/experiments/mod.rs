@@ -8,6 +8,7 @@ mod geonet_tcp;
 mod geonet_udp;
 mod geonet_v2i;
 mod lab_links;
+mod mptcp_filtered;
 mod mptcp_handover;
 mod mptcp_many;
 mod mptcp_model;
@@ -120,13 +121,15 @@ experiments! {
         "datagrams between vehicles: delivery at the paper's rates and sizes, and the highest rate";
     geonet_v2i, "geonet/v2i", Exact, Here, "two vehicles and a roadside unit: direct, roadside and cellular paths; TCP survives";
     lab_links, "lab/links", Timed, Here, "the testbed itself: delay, loss and re-plugging of its links";
+    mptcp_filtered, "mptcp/filtered", Timed, Here,
+        "a firewall filters the direct path while the tunnel works: whether connections live, and how long they stand still";
     mptcp_handover, "mptcp/handover", Timed, Here,
         "one connection through hard, planned and black-hole handovers, with and without MPTCP";
     mptcp_many, "mptcp/many", Timed, Here,
-        "50 nodes inside at once, by classical NEMO and with MPTCP: throughput, fairness, handover gaps";
+        "50 nodes inside with as many correspondents, by classical NEMO and with MPTCP: throughput, fairness, handover gaps";
     mptcp_model, "mptcp/model", Timed, Here, "P2 equations 1 to 5: computed and measured delays";
     mptcp_scenarios, "mptcp/scenarios", Timed, Here,
-        "P2 Figs 4, 5: NS0, NS1C, NS1P, NS2C, NS2P; round trips and throughput over message sizes";
+        "P2 Figs 4, 5: NS0, NS1C, NS1P, NS2C, NS2P, opened from either side: round trips, throughput of TCP and UDP";
     nemo_blackhole, "nemo/blackhole", Timed, Here,
         "an uplink with carrier that carries nothing any more: how long traffic stands still";
     nemo_boards, "nemo/boards", Timed, Boards,

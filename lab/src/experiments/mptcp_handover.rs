@@ -82,7 +82,7 @@ fn run_series(run: &Run, mode: Mode, times: usize) -> Result<Series> {
         testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
     }
     if mode == Mode::Inbound {
-        testbed.accept_add_addr()?;
+        testbed.set_accepted_announcements(2)?;
     }
     if mode.begins_at_care_of() {
         testbed.accept_subflows()?;

@@ -1,13 +1,13 @@
-//! Connections of many nodes to as many addresses at once while the vehicle moves: left as future work in document P2.
-//! Each node is a host; the addresses are those of one correspondent.
+//! Connections of many nodes to as many correspondents at once while the vehicle moves: left as future work in document P2.
+//! Each node and each correspondent is a host.
 
+use crate::bed::Host;
 use crate::experiments::prelude::*;
 use crate::mptcp::node::MptcpNode;
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
-use crate::topology::nemo::CORRESPONDENT;
 use std::net::Ipv6Addr;
 
-/// The port of the correspondent's addresses.
+/// The port of the correspondents.
 const PORT: u16 = 9600;
 /// Octets of one write, and of a send buffer.
 const MESSAGE: usize = 1024;
@@ -50,6 +50,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         run.rows.push(outcome.row());
     }
     run.summarise("nodes", nodes);
+    run.summarise("correspondents", nodes);
     Ok(())
 }
 
@@ -63,8 +64,10 @@ fn measure(run: &Run, (name, protocol): (&'static str, Protocol), nodes: usize, 
     for passenger in &passengers {
         testbed.wait_care_of(&passenger.host, 0)?;
     }
+    let correspondents: Vec<(Host, Ipv6Addr)> =
+        (0..nodes).map(|number| testbed.add_correspondent(u16::try_from(number)?)).collect::<Result<_>>()?;
     run.step(&format!("{name}: throughput in FN1"));
-    let transfers = connect(&testbed, &passengers, protocol)?;
+    let transfers = connect(&correspondents, &passengers, protocol)?;
     if protocol == Protocol::Mptcp {
         wait_direct(&testbed, 0)?;
     }
@@ -95,23 +98,16 @@ fn measure(run: &Run, (name, protocol): (&'static str, Protocol), nodes: usize, 
     })
 }
 
-/// One connection for each node, to an address of its own.
-fn connect(testbed: &MptcpTestbed, passengers: &[MptcpNode], protocol: Protocol) -> Result<Vec<Transfer>> {
-    let cn = &testbed.network.cn;
-    let outside = |number: usize| -> Result<Ipv6Addr> {
-        let [a, b, c, d, ..] = CORRESPONDENT.segments();
-        Ok(Ipv6Addr::new(a, b, c, d, 0, 0, 1, u16::try_from(number)?))
+/// One connection for each node, to a correspondent of its own.
+fn connect(correspondents: &[(Host, Ipv6Addr)], passengers: &[MptcpNode], protocol: Protocol) -> Result<Vec<Transfer>> {
+    let load =
+        TransferLoad { protocol, port: PORT, message: MESSAGE, rate: None, answered: true, buffer: Some(BUFFER) };
+    let connect = |(number, (passenger, (host, address))): (usize, (&MptcpNode, &(Host, Ipv6Addr)))| {
+        let far = Endpoint { host, address: *address };
+        let ends = [Endpoint { host: &passenger.host, address: passenger.address }, far];
+        Transfer::start(ends, load).with_context(|| format!("node {number}"))
     };
-    let mut transfers = Vec::new();
-    for (number, passenger) in passengers.iter().enumerate() {
-        let address = outside(number)?;
-        cn.ip(&[&format!("address add {address}/64 dev eth0 nodad")])?;
-        let port = PORT + u16::try_from(number)?;
-        let load = TransferLoad { protocol, port, message: MESSAGE, rate: None, answered: true, buffer: Some(BUFFER) };
-        let ends = [Endpoint { host: &passenger.host, address: passenger.address }, Endpoint { host: cn, address }];
-        transfers.push(Transfer::start(ends, load).with_context(|| format!("node {number}"))?);
-    }
-    Ok(transfers)
+    passengers.iter().zip(correspondents).enumerate().map(connect).collect()
 }
 
 fn wait_direct(testbed: &MptcpTestbed, number: usize) -> Result<()> {

@@ -84,6 +84,11 @@ impl Arrivals {
         self.0.lock().last().map_or(0, |(_, bytes)| *bytes)
     }
 
+    /// When the first octets arrived, microseconds since 1970.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.0.lock().first().map(|(time, _)| *time)
+    }
+
     /// Octets that had arrived at `moment`, microseconds since 1970.
     pub(crate) fn total_at(&self, moment: u64) -> u64 {
         let seen = self.0.lock();

@@ -72,6 +72,16 @@ pub(crate) enum CareOfPrefixes {
     Shared,
 }
 
+impl CareOfPrefixes {
+    /// Their name in results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            CareOfPrefixes::Delegated => "delegated",
+            CareOfPrefixes::Shared => "shared",
+        }
+    }
+}
+
 /// Where an uplink may be plugged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttachmentPoint {
@@ -209,6 +219,18 @@ impl MptcpTestbed {
         [self.vehicle.node(), self.network.correspondent()]
     }
 
+    /// A further correspondent, and its address.
+    pub(crate) fn add_correspondent(&self, number: u16) -> Result<(Host, Ipv6Addr)> {
+        let (host, address) = self.network.add_correspondent(number)?;
+        host.set_sysctl("ipv4/tcp_rmem", RECEIVE_BUFFERS)?;
+        Ok((host, address))
+    }
+
+    /// The router of access network `number`.
+    pub(crate) fn access_router(&self, number: usize) -> Result<&Host> {
+        Ok(&self.visited(number)?.router)
+    }
+
     /// Moves the first uplink: unplugs it, and plugs it in at `spot` a moment later. The route is there before, because a
     /// program that sets it may take as long as a handover on a busy machine.
     pub(crate) fn replug(&self, spot: AttachmentPoint) -> Result<()> {
@@ -231,10 +253,11 @@ impl MptcpTestbed {
         clock::wait_for(TIMEOUT, reached).ok_or_else(|| anyhow!("the correspondent is unreachable by the home agent"))
     }
 
-    /// Makes the correspondent connect to announced addresses (ADD_ADDR), which the kernel's default forbids. Needed if
-    /// the correspondent opens the connection, because a peer cannot join at the ephemeral port.
-    pub(crate) fn accept_add_addr(&self) -> Result<()> {
-        self.network.cn.output("ip", &["mptcp", "limits", "set", "add_addr_accepted", "2"]).map(drop)
+    /// Makes the correspondent connect to so many announced addresses (ADD_ADDR) of a connection; the kernel's default is 0.
+    /// Needed if the correspondent opens the connection, because a peer cannot join at the ephemeral port.
+    pub(crate) fn set_accepted_announcements(&self, count: usize) -> Result<()> {
+        let count = count.to_string();
+        self.network.cn.output("ip", &["mptcp", "limits", "set", "add_addr_accepted", &count]).map(drop)
     }
 
     /// Raises the subflows that the correspondent accepts beside the first from two (the kernel's default) to three: where
@@ -255,13 +278,17 @@ impl MptcpTestbed {
     /// Median round-trip time of `count` echoes between the mobile network node and the correspondent, from its address
     /// in the mobile network or in access network `direct`; milliseconds.
     pub(crate) fn round_trip(&self, direct: Option<usize>, count: usize) -> Result<f64> {
-        let mnn = &self.vehicle.mnn;
         let from = match direct {
-            Some(number) => self.wait_care_of(mnn, number)?,
+            Some(number) => self.wait_care_of(&self.vehicle.mnn, number)?,
             None => self.vehicle.mnn_address,
         };
-        let (from, to) = (from.to_string(), CORRESPONDENT.to_string());
-        let times = mnn.ping(count, &["-i", "0.01", "-W", "0.5", "-I", &from, &to])?;
+        self.round_trip_from(from, count)
+    }
+
+    /// [`MptcpTestbed::round_trip`] from this address of the mobile network node.
+    pub(crate) fn round_trip_from(&self, address: Ipv6Addr, count: usize) -> Result<f64> {
+        let (from, to) = (address.to_string(), CORRESPONDENT.to_string());
+        let times = self.vehicle.mnn.ping(count, &["-i", "0.01", "-W", "0.5", "-I", &from, &to])?;
         percentile(times, 0.5).context("no echo was answered")
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct NemoNetwork {
     pub(crate) home_cable: Segment,
     /// The home agent's port towards the backbone.
     pub(crate) uplink_port: Port,
+    /// The link between the correspondent and the backbone.
+    correspondent_link: Segment,
     /// The access networks.
     pub(crate) visited: [AccessNetwork; 2],
     /// The home agent's host.
@@ -108,7 +110,8 @@ impl NemoNetwork {
         let emulator = Arc::new(LinkEmulator::new(1)?);
         let (core, ha, cn) = (router("core")?, router("ha")?, host("cn")?);
         let wire = LinkSpec::default();
-        emulator.cable([emulator.add_port(&core, "cn0")?, emulator.add_port(&cn, "eth0")?], wire)?;
+        let correspondent_link =
+            emulator.cable([emulator.add_port(&core, "cn0")?, emulator.add_port(&cn, "eth0")?], wire)?;
         let far = LinkSpec { delay, ..wire };
         let exit = emulator.add_port(&ha, "net0")?;
         let home_cable = emulator.cable([emulator.add_port(&core, "ha0")?, exit], far)?;
@@ -133,7 +136,28 @@ impl NemoNetwork {
         }
         let visited = [access_network(&emulator, &core, 1)?, access_network(&emulator, &core, 2)?];
         let home_agent = Daemon::start(&ha, &home_agent_config(vehicles, extra)).context("the home agent")?;
-        Ok(NemoNetwork { emulator, home_agent, home_link: home, home_cable, uplink_port: exit, visited, ha, cn, core })
+        Ok(NemoNetwork {
+            emulator,
+            home_agent,
+            home_link: home,
+            home_cable,
+            uplink_port: exit,
+            correspondent_link,
+            visited,
+            ha,
+            cn,
+            core,
+        })
+    }
+
+    /// A further correspondent, beside the first one, and its address.
+    pub(crate) fn add_correspondent(&self, number: u16) -> Result<(Host, Ipv6Addr)> {
+        let host = host(&format!("cn{number}"))?;
+        self.emulator.plug(self.emulator.add_port(&host, "eth0")?, self.correspondent_link)?;
+        let [a, b, c, d, ..] = CORRESPONDENT.segments();
+        let address = Ipv6Addr::new(a, b, c, d, 0, 0, 1, number);
+        host.ip(&[&format!("address add {address}/64 dev eth0"), "route add default via 2001:db8:c::1"])?;
+        Ok((host, address))
     }
 
     /// [`NemoNetwork::build`] with one vehicle, whose only uplink is plugged into FN1; returns once the mobile network
