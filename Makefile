@@ -110,8 +110,10 @@ fuzz: deps ## each fuzz target for MINUTES=10
 	@scripts/run-fuzz $(or $(MINUTES),10)
 
 report: DEPS = build lab
-report: deps ## all experiments (QUICK=1: short runs), and their results on one page: target/report/index.html
+report: DEPS += $(if $(BOARDS),vm cross boards)
+report: deps ## all experiments (QUICK=1: short runs; BOARDS=1: emulated boards too), on one page: target/report/index.html
 	$(CARGO) build --release -p roam6 -p roam6-lab $(FLEET)
+	$(if $(BOARDS),scripts/measure-boards -p mipsel arm64 x86_64)
 	target/release/roam6-lab report $(if $(QUICK),--quick)
 
 clean: ## remove build products

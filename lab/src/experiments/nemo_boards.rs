@@ -46,6 +46,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     }
     run.rows.extend(costs.iter().filter_map(|cost| cost.row(&costs)));
     summarise(run, &costs);
+    summarise_sizes(run);
     if !absent.is_empty() {
         run.summarise("absent", absent);
     }
@@ -157,6 +158,20 @@ fn summarise(run: &mut Run, costs: &[Cost<'_>]) {
     if let Some(spread) = percentile(costs.iter().filter_map(Cost::spread), 1.0) {
         run.summarise("repeat_spread_percent", round(spread));
     }
+}
+
+/// Flash, and memory of the daemon, of each board: the largest of all blocks.
+fn summarise_sizes(run: &mut Run) {
+    let mut sizes = std::collections::BTreeMap::new();
+    for row in &run.rows {
+        let Some(board) = row.get("board").and_then(Value::as_str) else { continue };
+        for key in ["flash_kb", "peak_kb"] {
+            let Some(size) = row.get(key).and_then(Value::as_f64) else { continue };
+            let largest: &mut f64 = sizes.entry(format!("{key}_{board}")).or_default();
+            *largest = largest.max(size);
+        }
+    }
+    sizes.into_iter().for_each(|(key, size)| run.summarise(&key, size));
 }
 
 #[cfg(test)]
