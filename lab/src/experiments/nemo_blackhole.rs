@@ -1,6 +1,6 @@
 //! Black holes: the preferred of two uplinks keeps its carrier and its addresses, but carries nothing from one moment on. How
 //! long traffic stands still until it is on the other one: datagrams and a connection, and datagrams that begin only when
-//! the path has failed already. The correspondent is beside the home agent.
+//! the path has failed already, each of a vehicle of its own. The correspondent is beside the home agent.
 
 use crate::bed::ObservedFrame;
 use crate::experiments::prelude::*;
@@ -8,7 +8,7 @@ use crate::load::handover::OBSERVATION_TIME;
 use crate::statistics::longest_silence;
 use crate::threads::Shared;
 use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
-use crate::topology::two_uplinks::{start_afresh, two_uplinks};
+use crate::topology::two_uplinks::{start_afresh, vehicles_with_two_uplinks};
 use roam6_sim::LinkSpec;
 use std::net::Ipv6Addr;
 
@@ -18,9 +18,7 @@ const DELAY: Duration = Duration::from_millis(25);
 const TCP: u8 = 6;
 /// A black hole that is not left by then never is.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Probes and traffic before a black hole.
-const KNOWN_TIME: Duration = Duration::from_secs(4);
-/// Without traffic before a black hole: longer than a path counts as in use.
+/// Before a black hole: longer than a path without traffic counts as in use.
 const IDLE_TIME: Duration = Duration::from_secs(8);
 /// From the black hole on until the first datagram.
 const UNNOTICED_TIME: Duration = Duration::from_millis(500);
@@ -33,17 +31,21 @@ const TRANSFER_RATE: u64 = 500_000;
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let times = if run.quick { 6 } else { 20 };
-    run.set_steps(times * 3);
+    run.set_steps(times);
     let access = LinkSpec { delay: DELAY, ..LinkSpec::default() };
-    let (network, vehicle) = two_uplinks(Duration::ZERO, access)?;
-    let bed = Bed { segments: Segments::collect(&network, &vehicle), network, vehicle, access };
-    let [datagrams, _] = bed.fall_silent(run, times, Traffic::Datagrams)?;
-    summarise(run, "gap_ms", &datagrams);
-    let [stream, segments] = bed.fall_silent(run, times, Traffic::Transfer)?;
-    summarise(run, "tcp_gap_ms", &segments);
-    summarise(run, "tcp_stream_gap_ms", &stream);
-    let [idle, _] = bed.fall_silent(run, times, Traffic::None)?;
-    summarise(run, "idle_gap_ms", &idle);
+    let (network, vehicles) = vehicles_with_two_uplinks(Duration::ZERO, access)?;
+    let bed = Bed { segments: Segments::collect(&network, &vehicles[1]), network, vehicles, access };
+    let gaps = bed.fall_silent(run, times)?;
+    for (name, what, values) in [
+        ("gap_ms", "datagrams", &gaps.datagrams),
+        ("tcp_gap_ms", "segments of a connection", &gaps.segments),
+        ("tcp_stream_gap_ms", "octets of its stream", &gaps.stream),
+        ("idle_gap_ms", "datagrams after a pause", &gaps.idle),
+    ] {
+        run.require(values.iter().all(|gap| gap.is_finite()), || format!("{name}: a black hole was not left"));
+        summarise(run, name, values);
+        run.rows.push(json!({ "what": what, "gap_ms": distribution(values), "gaps_ms": values }));
+    }
     Ok(())
 }
 
@@ -84,70 +86,57 @@ fn destination_of_segment(observed: &ObservedFrame<'_>) -> Option<Ipv6Addr> {
     Some(octets.into())
 }
 
-/// What passes when the path fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Traffic {
-    Datagrams,
-    Transfer,
-    None,
+/// The gaps of all black holes, milliseconds.
+#[derive(Default)]
+struct Gaps {
+    /// Between datagrams that are delivered.
+    datagrams: Vec<f64>,
+    /// Between octets of a stream that are delivered, and between its segments.
+    stream: Vec<f64>,
+    segments: Vec<f64>,
+    /// Until the first datagrams after a pause are delivered.
+    idle: Vec<f64>,
 }
 
 /// The networks.
 struct Bed {
     network: NemoNetwork,
-    vehicle: Vehicle,
+    /// With datagrams, with a connection, and without traffic.
+    vehicles: [Vehicle; 3],
     /// Between each access network and the backbone.
     access: LinkSpec,
     segments: Segments,
 }
 
 impl Bed {
-    /// The gaps of so many black holes, milliseconds: between datagrams, or octets of the stream, that are delivered; and
-    /// between segments of a connection.
-    fn fall_silent(&self, run: &mut Run, times: usize, traffic: Traffic) -> Result<[Vec<f64>; 2]> {
-        let Bed { network, vehicle, access, segments } = self;
-        let ends = || [vehicle.node(), network.correspondent()];
-        let (mut gaps, mut of_segments) = (Vec::new(), Vec::new());
-        let mut train = (traffic == Traffic::Datagrams).then(|| Train::start(ends(), 9100, RATE)).transpose()?;
+    /// The gaps of so many black holes.
+    fn fall_silent(&self, run: &mut Run, times: usize) -> Result<Gaps> {
+        let Bed { network, vehicles, access, segments } = self;
+        let [talking, connected, idle] = vehicles;
+        let mut train = Train::start([talking.node(), network.correspondent()], 9100, RATE)?;
         let load = TransferLoad::steady(Protocol::Tcp, 9300, TRANSFER_RATE);
-        let transfer = (traffic == Traffic::Transfer).then(|| Transfer::start(ends(), load)).transpose()?;
+        let transfer = Transfer::start([connected.node(), network.correspondent()], load)?;
+        let mut gaps = Gaps::default();
         for _ in 0..times {
-            run.step(&format!("{traffic:?}"));
-            sleep(if traffic == Traffic::None { IDLE_TIME } else { KNOWN_TIME });
+            run.step("a black hole");
+            sleep(IDLE_TIME);
             let begin = clock::unix_micros();
             network.emulator.shape(network.visited[0].cable, LinkSpec { loss: 1.0, ..*access });
-            let gap = match (&train, &transfer) {
-                (Some(train), _) => gap_of(|begin, end| train.longest_silence(begin, end), begin),
-                (_, Some(transfer)) => {
-                    let gap = gap_of(|begin, end| transfer.longest_silence(begin, end), begin);
-                    let until = clock::unix_micros() - IN_FLIGHT;
-                    of_segments.push(segments.longest_silence(begin, until) as f64 / 1000.0);
-                    gap
-                }
-                _ => first_delivery(network, vehicle)?,
-            };
-            run.require(gap.is_finite(), || format!("{traffic:?}: not left"));
-            gaps.push(gap);
-            start_afresh(network, vehicle, *access)?;
+            sleep(UNNOTICED_TIME);
+            gaps.idle.push(first_delivery(network, idle)?);
+            gaps.datagrams.push(gap_of(|begin, end| train.longest_silence(begin, end), begin));
+            gaps.stream.push(gap_of(|begin, end| transfer.longest_silence(begin, end), begin));
+            gaps.segments.push(gap_of(|begin, end| segments.longest_silence(begin, end), begin));
+            start_afresh(network, &[talking, connected, idle], *access)?;
         }
-        if let Some(train) = &mut train {
-            train.stop();
-        }
-        if let Some(transfer) = transfer {
-            run.require_tcp(transfer.finish(TIMEOUT)?.iter().all(Delivery::is_complete));
-        }
-        run.rows.push(json!({
-            "traffic": format!("{traffic:?}"),
-            "gap_ms": distribution(gaps.iter().copied()),
-            "gap_of_segments_ms": distribution(of_segments.iter().copied()),
-        }));
-        Ok([gaps, of_segments])
+        train.stop();
+        run.require_tcp(transfer.finish(TIMEOUT)?.iter().all(Delivery::is_complete));
+        Ok(gaps)
     }
 }
 
-/// The longest silence from a moment on until traffic passes again, milliseconds.
+/// The longest silence from a moment on until now, milliseconds; infinite if traffic has not passed again.
 fn gap_of(longest_silence: impl Fn(u64, u64) -> u64, begin: u64) -> f64 {
-    sleep(OBSERVATION_TIME);
     let end = clock::unix_micros() - IN_FLIGHT;
     let silence = longest_silence(begin, end);
     if silence + 500_000 > end - begin { f64::INFINITY } else { silence as f64 / 1000.0 }
@@ -155,9 +144,8 @@ fn gap_of(longest_silence: impl Fn(u64, u64) -> u64, begin: u64) -> f64 {
 
 /// From the first datagrams on, after a pause, until some are delivered in both directions, milliseconds.
 fn first_delivery(network: &NemoNetwork, vehicle: &Vehicle) -> Result<f64> {
-    sleep(UNNOTICED_TIME);
     let begin = clock::unix_micros();
-    let mut train = Train::start([vehicle.node(), network.correspondent()], 9100, RATE)?;
+    let mut train = Train::start([vehicle.node(), network.correspondent()], 9110, RATE)?;
     sleep(OBSERVATION_TIME);
     train.stop();
     let first = [&train.forward, &train.reverse].map(|flow| flow.first_after(Stamp::Received, begin));

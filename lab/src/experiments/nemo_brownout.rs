@@ -64,7 +64,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
             let (millis, lost) = brown_out(&network, &vehicle, &train, fault)?;
             run.require(lost <= 2, || format!("{name}: {lost} packets lost in the second after the move"));
             left.push(millis);
-            start_afresh(&network, &vehicle, LinkSpec::default())?;
+            start_afresh(&network, &[&vehicle], LinkSpec::default())?;
         }
         run.rows.push(json!({ "fault": name, "left_ms": distribution(left.iter().copied()) }));
         all.extend(left);

@@ -75,7 +75,7 @@ fn both_uplinks(run: &Run, times: usize, faults: usize) -> Result<(Vec<Observed>
                 network.emulator.shape(fn1.cable, LinkSpec { loss, ..LinkSpec::default() });
                 Ok(())
             })?);
-            start_afresh(&network, &vehicle, LinkSpec::default())?;
+            start_afresh(&network, &[&vehicle], LinkSpec::default())?;
             sleep(OBSERVATION_TIME);
         }
         observed.push((kind, windows));
