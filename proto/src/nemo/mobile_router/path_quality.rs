@@ -201,7 +201,11 @@ impl PathQuality {
         let measured = now.since(sample.sent);
         sample.round_trip = Some(measured);
         match self.smoothed {
-            None => (self.smoothed, self.variation) = (Some(measured), measured / 2),
+            None => {
+                (self.smoothed, self.variation) = (Some(measured), measured / 2);
+                // Probes before the first answer show that the path was not there yet, not that it loses packets.
+                self.judged_from = self.judged_from.max(now - measured);
+            }
             Some(smoothed) => {
                 self.variation = (self.variation * 3 + smoothed.abs_diff(measured)) / 4;
                 self.smoothed = Some((smoothed * 7 + measured) / 8);
@@ -240,6 +244,8 @@ impl PathQuality {
         if limits.is_limited() {
             match self.degraded {
                 Some(_) => self.degraded = Some(Degradation::Silence),
+                // It was never used: the first probes of a new network may go before its router resolves the address.
+                None if self.smoothed.is_none() => {}
                 None => self.leave(now, Degradation::Silence),
             }
         }

@@ -123,6 +123,17 @@ fn bad_path_gets_no_weight_and_no_flow() {
     assert!(!options.iter().any(|option| matches!(option, MobilityOption::FlowIdentification(_))));
 }
 
+/// The first probes on a new network are lost while its router resolves the address: the path was not left, and its uplink
+/// does not wait.
+#[test]
+fn path_is_used_as_soon_as_it_answers_for_the_first_time() {
+    let mut bench = both(limited(LoadSharing::Standby));
+    bench.probe(3_000, &[2]);
+    assert_eq!((bench.paths()[0].0, bench.quality_state(0).as_str()), (ip(ON_CELL), "silent"));
+    bench.probe(8_000, &[1, 2]);
+    assert_eq!((bench.paths()[0], bench.quality_state(0).as_str()), ((ip(ON_WIFI), 1), "visited"));
+}
+
 /// A frozen modem with carrier: silent, then back; it is not trusted at once.
 #[test]
 fn frozen_path_is_used_again_after_a_minute() {
