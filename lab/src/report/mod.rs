@@ -8,6 +8,7 @@ mod page;
 mod paper_figures;
 mod papers;
 pub(crate) mod papers_table;
+mod pictures;
 mod results_store;
 mod scheduler;
 pub(crate) mod verdicts;
@@ -41,6 +42,12 @@ pub(crate) struct ReportOptions {
     /// Runs nothing; draws the existing results.
     #[arg(long)]
     draw: bool,
+    /// Runs nothing; prints what would run, and for how long.
+    #[arg(long)]
+    plan: bool,
+    /// Also draws the pictures of README.md into this directory.
+    #[arg(long, value_name = "FOLDER")]
+    pictures: Option<PathBuf>,
     /// The directory of the results and of index.html.
     #[arg(long, value_name = "FOLDER", default_value = "target/report")]
     into: PathBuf,
@@ -58,6 +65,10 @@ pub(crate) fn run(options: &ReportOptions) -> Result<bool> {
     let todo = |experiment: &&&Experiment| !options.draw && (options.again || !store.has(experiment.name));
     let todo: Vec<&Experiment> = wanted.iter().filter(todo).copied().collect();
     let turns = scheduler::schedule(&todo);
+    if options.plan {
+        print!("{}", plan(&store, &turns));
+        return Ok(true);
+    }
     let _lock = if todo.is_empty() { None } else { Some(lock_machine()?) };
     let mut sound = true;
     for (index, rows) in turns.iter().enumerate() {
@@ -66,6 +77,11 @@ pub(crate) fn run(options: &ReportOptions) -> Result<bool> {
     }
     let results: Vec<_> = wanted.iter().filter_map(|experiment| store.read(experiment.name)).collect();
     page::write(&options.into, &results)?;
+    if let Some(folder) = &options.pictures {
+        let (drawn, missing) = pictures::draw(&store, folder)?;
+        drawn.iter().for_each(|file| println!("{file}"));
+        missing.iter().for_each(|experiment| eprintln!("{experiment} has no result: its picture is not drawn"));
+    }
     let path = options.into.join("index.html");
     println!("{} of {} experiments are in {}", results.len(), wanted.len(), path.display());
     Ok(sound && results.len() == wanted.len())
@@ -90,6 +106,16 @@ pub(crate) fn plot(from: &Path, to: &Path) -> Result<()> {
     let charts = Contents::read()?.charts(&result)?;
     ensure!(!charts.is_empty(), "no chart for the experiment of {}", from.display());
     chart::write(to, &charts)
+}
+
+/// The experiments in their order, those of a line in parallel, each with its expected seconds; and the sum.
+fn plan(store: &ResultsStore, turns: &[Vec<Vec<&Experiment>>]) -> String {
+    let expected = |one: &&Experiment| format!("{} {} s", one.name, store.seconds(one.name));
+    let row = |row: &Vec<&Experiment>| row.iter().map(expected).collect::<Vec<_>>().join(", then ");
+    let line = |rows: &Vec<Vec<&Experiment>>| rows.iter().map(row).collect::<Vec<_>>().join("; beside it ");
+    let lines: String = turns.iter().map(|rows| format!("{:>5} s  {}\n", seconds(store, rows), line(rows))).collect();
+    let sum: u64 = turns.iter().map(|rows| seconds(store, rows)).sum();
+    format!("{lines}{sum:>5} s  all: {}\n", format_duration(sum))
 }
 
 /// Expected duration of a turn, seconds: that of its longest row.
@@ -150,4 +176,40 @@ fn commit_result(fresh: &Path, result: &Path) -> Result<bool> {
 
 fn format_duration(seconds: u64) -> String {
     if seconds < 90 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Of a whole quick report, on a machine without results.
+    const QUICK_SECONDS: u64 = 25 * 60;
+
+    #[test]
+    fn a_quick_report_is_expected_to_take_25_minutes_at_most() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = ResultsStore::open(folder.path(), true).unwrap();
+        let known: BTreeSet<&str> = results_store::expected_seconds().map(|(name, ..)| name).collect();
+        let is_planned = |one: &&Experiment| one.place == Place::Here && known.contains(one.name);
+        let planned: Vec<&Experiment> = experiments::ALL.iter().filter(is_planned).collect();
+        let turns = scheduler::schedule(&planned);
+        let sum: u64 = turns.iter().map(|rows| seconds(&store, rows)).sum();
+        assert!((600..=QUICK_SECONDS).contains(&sum), "{sum} s");
+        let plan = plan(&store, &turns);
+        assert!(
+            planned.iter().all(|one| plan.contains(&format!("{} {} s", one.name, store.seconds(one.name)))),
+            "{plan}"
+        );
+        assert!(plan.ends_with(&format!("{sum:>5} s  all: {}\n", format_duration(sum))), "{plan}");
+    }
+
+    #[test]
+    fn expected_seconds_are_of_experiments_that_exist() {
+        let known: BTreeSet<&str> = experiments::ALL.iter().map(|one| one.name).collect();
+        for (name, quick, full) in results_store::expected_seconds() {
+            assert!(known.contains(name), "{name}");
+            assert!(0 < quick && quick <= full, "{name}: {quick} s and {full} s");
+        }
+    }
 }

@@ -6,8 +6,19 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Default duration of an experiment, seconds: quick, and full.
+/// Durations of experiments.
+const SECONDS: &str = include_str!("seconds.csv");
+/// The duration of an experiment that is not there, seconds: quick, and full.
 const DEFAULT_SECONDS: (u64, u64) = (45, 240);
+
+/// Experiments with their expected durations, seconds: quick, and full.
+pub(super) fn expected_seconds() -> impl Iterator<Item = (&'static str, u64, u64)> {
+    SECONDS.lines().filter(|line| !line.starts_with('#')).skip(1).filter_map(|line| {
+        let mut columns = line.split(',');
+        let (name, mut seconds) = (columns.next()?, columns.map(str::parse));
+        Some((name, seconds.next()?.ok()?, seconds.next()?.ok()?))
+    })
+}
 
 /// The results in a folder, of any version, in the order of the experiments.
 pub(super) fn read_all(folder: &Path) -> Vec<Value> {
@@ -61,9 +72,11 @@ impl ResultsStore {
         commit == Some(self.commit.as_str()) && is_clean && thorough
     }
 
-    /// Expected duration, seconds: that of the last run.
+    /// Expected duration, seconds: that of the last run here, or else the one of the table.
     pub(super) fn seconds(&self, name: &str) -> u64 {
-        let guess = if self.quick { DEFAULT_SECONDS.0 } else { DEFAULT_SECONDS.1 };
+        let known = expected_seconds().find(|(known, ..)| *known == name);
+        let (quick, full) = known.map_or(DEFAULT_SECONDS, |(_, quick, full)| (quick, full));
+        let guess = if self.quick { quick } else { full };
         let last = self.read(name).filter(|result| result.get("quick") == Some(&Value::Bool(self.quick)));
         last.and_then(|result| result.get("seconds")?.as_f64()).map_or(guess, |seconds| seconds.ceil() as u64)
     }

@@ -5,8 +5,11 @@ use crate::experiments::{Experiment, Kind};
 
 /// Turns of rows of experiments that only count. All that change carriers are in one row of a turn: the kernel reports
 /// carrier changes once a second, machine-wide, so another experiment's changes would delay the detection.
-const TURNS: [&[&[&str]]; 2] =
-    [&[&["geonet/city"], &["shim6/servers"]], &[&["nemo/idle"], &["geonet/tcp", "geonet/v2i"]]];
+const TURNS: [&[&[&str]]; 3] = [
+    &[&["geonet/city"], &["shim6/servers"]],
+    &[&["nemo/hostile"], &["shim6/hostile"]],
+    &[&["nemo/idle"], &["geonet/tcp", "geonet/v2i", "nemo/crash"]],
+];
 
 /// Turns of rows; the rows of a turn run in parallel.
 pub(super) fn schedule<'a>(wanted: &[&'a Experiment]) -> Vec<Vec<Vec<&'a Experiment>>> {
