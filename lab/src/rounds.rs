@@ -14,6 +14,8 @@ const SINGLE: f64 = 0.95;
 const REPEATED: f64 = 0.99;
 /// The numbers of rounds after which growing experiments look at their figures.
 const LOOKS: [usize; 5] = [8, 12, 18, 27, 40];
+/// The rounds that an interval needs; a busy machine has half as much time again for these.
+const ENOUGH: usize = 6;
 /// Rounds with a clock that counts instructions, in a full run.
 const COUNTED: usize = 3;
 
@@ -80,9 +82,10 @@ impl Rounds {
     fn next_at(&mut self, elapsed: Duration) -> Option<usize> {
         if self.stopped.is_none() {
             let mean = elapsed / u32::try_from(self.tried.max(1)).unwrap_or(u32::MAX);
+            let budget = if self.kept < ENOUGH { self.budget.saturating_mul(3) / 2 } else { self.budget };
             if self.kept >= self.looks.last().copied().unwrap_or_default() {
                 self.stopped = Some("looks");
-            } else if self.tried > 0 && elapsed + mean * 6 / 5 > self.budget {
+            } else if self.tried > 0 && elapsed + mean * 6 / 5 > budget {
                 self.stopped = Some("time");
             }
         }
@@ -186,6 +189,8 @@ mod tests {
         let crossing = |number: usize| if number.is_multiple_of(2) { 1.1 } else { 1.3 };
         assert_eq!(play(growing(1000), crossing), (40, "looks"));
         assert_eq!(play(growing(19), crossing), (18, "time"));
+        assert_eq!(play(growing(5), crossing), (6, "time"), "half as much time again for six rounds");
+        assert_eq!(play(growing(3), crossing), (4, "time"));
         let mut few = growing(6);
         (1..=6).for_each(|number| assert!(few.keep_at(None, SECOND * number)));
         assert_eq!(few.median(&[1.0; 6]).map(|estimate| (estimate.level, estimate.low)), Some((SINGLE, Some(1.0))));

@@ -63,10 +63,12 @@ struct Series {
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let times = if run.quick { 1 } else { 10 };
-    let handovers: usize = MODES.iter().map(|(mode, _)| times * handovers_of(*mode).len()).sum();
-    run.set_steps(handovers);
+    // In a quick run connections from a care-of address have shared prefixes, and `mptcp/filtered` has those opened outside.
+    let is_measured = |mode: &Mode| !run.quick || !matches!(mode, Mode::CareOf | Mode::Inbound);
+    let modes: Vec<Mode> = MODES.iter().map(|(mode, _)| *mode).filter(is_measured).collect();
+    run.set_steps(modes.iter().map(|mode| times * handovers_of(*mode).len()).sum());
     let mut all = Vec::new();
-    for (mode, _) in MODES {
+    for mode in modes {
         all.push(run_series(run, mode, times).with_context(|| format!("{mode:?}"))?);
     }
     summarise(run, &all);

@@ -47,8 +47,8 @@ impl LinkFault {
 }
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    let times = if run.quick { 2 } else { 15 };
-    let flapping = Duration::from_secs(if run.quick { 45 } else { 600 });
+    let times = if run.quick { 1 } else { 15 };
+    let flapping = Duration::from_secs(if run.quick { 30 } else { 600 });
     run.set_steps(times * FAULTS.len() + 1);
     let (network, vehicle) = two_uplinks(DELAY, LinkSpec::default())?;
     let ends = || [vehicle.node(), network.correspondent()];

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const FLOWS: [u16; 3] = [1, 8, 64];
 /// The time of a quick and of a full run.
-const BUDGETS: [Duration; 2] = [Duration::from_secs(90), Duration::from_secs(480)];
+const BUDGETS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(480)];
 /// Octets of a packet.
 const PACKET: usize = 250;
 /// Warm-up frames of a burst, so that flow cache misses are not measured.

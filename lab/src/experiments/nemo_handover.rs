@@ -22,15 +22,14 @@ struct Series {
 }
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    // With nine values one that is late is outside of the interval of the median. A handover with two uplinks takes five times
-    // as long as one without: a quick run has them at the longer delay alone.
-    let times = if run.quick { 9 } else { 30 };
-    let [near, far] = DELAYS;
-    let delays: [&[u64]; 2] = [&DELAYS, if run.quick { &[far] } else { &[near, far] }];
-    run.set_steps(times * (delays[0].len() + 3 * delays[1].len()));
+    // An interval of a median needs six values; with nine, one that is late is outside of it. A handover with two uplinks takes
+    // five times as long as one without: a quick run has fewer of them, and at the longer delay alone.
+    let (times, far) = if run.quick { ([9, 6], DELAYS.split_at(1).1) } else { ([30; 2], &DELAYS[..]) };
+    let delays: [&[u64]; 2] = [&DELAYS, far];
+    run.set_steps(times[0] * delays[0].len() + 3 * times[1] * delays[1].len());
     let (mut all, mut tcp_survived) = (Vec::new(), true);
     let measures: [Measure; 2] = [one_uplink, two_uplinks];
-    for (measure, delays) in measures.into_iter().zip(delays) {
+    for ((measure, delays), times) in measures.into_iter().zip(delays).zip(times) {
         for delay in delays {
             let (series, survived) = measure(run, *delay, times)?;
             all.extend(series);

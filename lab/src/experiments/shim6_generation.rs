@@ -4,10 +4,19 @@
 use crate::bed::daemon::binary;
 use crate::bed::host::run_command as output;
 use crate::experiments::prelude::*;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use roam6_cga_search::{Job, Method};
+use roam6_proto::crypto::cga::Sec;
 use std::process::Command;
 
 /// Hides the SHA instructions from OpenSSL (bit 29 of CPUID leaf 7, EBX), to emulate a processor with AVX2 only.
 const NO_SHA_MASK: &str = ":~0x20000000";
+/// Octets that are hashed for an HBA set of two prefixes without a key, and where the counter is among them.
+const HBA_OCTETS: usize = 127;
+const HBA_COUNTER_AT: usize = 80;
+/// Candidates of a round.
+const CANDIDATES: u64 = 5 << 20;
 /// Rounds of the ratio to OpenSSL: its interval needs six.
 const RATE_ROUNDS: usize = 6;
 /// The generated addresses: arguments of `roam6`.
@@ -25,7 +34,8 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     run.step("rates");
     let ratios = (0..RATE_ROUNDS).map(|_| rate_over_openssl()).collect::<Result<Vec<f64>>>()?;
     run.estimate("rate_over_openssl", median(&ratios, LEVEL));
-    let mut rates = speeds()?;
+    let mut rates: Vec<Value> =
+        serde_json::from_str(&output(&mut on_first_core(&[&binary()?.to_string_lossy(), "cga", "speed", "--json"]))?)?;
     for row in &mut rates {
         let octets = row["octets"].as_u64().context("no length")?;
         let rate = row["hashes_per_s"].as_f64().context("no rate")?;
@@ -54,19 +64,25 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// Candidates per second of each implementation and input.
-fn speeds() -> Result<Vec<Value>> {
-    let binary = binary()?;
-    let text = output(&mut on_first_core(&[&binary.to_string_lossy(), "cga", "speed", "--json"]))?;
-    serde_json::from_str(&text).context("the output of roam6 cga speed")
+/// The fastest implementation for an HBA set of two prefixes, over OpenSSL's SHA-1 of as many octets just after it.
+fn rate_over_openssl() -> Result<f64> {
+    let octets = HBA_OCTETS as u64;
+    let own =
+        std::thread::scope(|scope| scope.spawn(hba_rate).join()).map_err(|_| anyhow!("the search panicked"))??;
+    Ok(own / openssl(octets, None)?)
 }
 
-/// The fastest implementation for an HBA set, over OpenSSL's SHA-1 of as many octets just after it.
-fn rate_over_openssl() -> Result<f64> {
-    let speeds = speeds()?;
-    let best = speeds.iter().find(|row| row["input"] == "hba").context("no rate for HBA")?;
-    let octets = best["octets"].as_u64().context("no length")?;
-    Ok(best["hashes_per_s"].as_f64().context("no rate")? / openssl(octets, None)?)
+/// Candidates of an HBA set per second of CPU time on the first core, as by `roam6 cga speed`.
+fn hba_rate() -> Result<f64> {
+    let mut first = CpuSet::new();
+    first.set(0)?;
+    sched_setaffinity(Pid::from_raw(0), &first)?;
+    let sec = Sec::new(2).context("no Sec of 2")?;
+    let job = Job::new(&[0; HBA_OCTETS], HBA_COUNTER_AT, sec).context("the input is too short")?;
+    let before = clock::thread_cpu_time();
+    // A hit would end the search early; this input has none.
+    std::hint::black_box(job.scan(Method::best(), 0..CANDIDATES));
+    Ok(CANDIDATES as f64 / clock::thread_cpu_time().saturating_sub(before).as_secs_f64())
 }
 
 /// Generates two addresses with a new key; milliseconds, program start included.

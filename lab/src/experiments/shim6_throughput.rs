@@ -9,7 +9,7 @@ use crate::topology::veth_pair::VethPair;
 /// Parallel TCP connections.
 const FLOWS: [usize; 2] = [1, 4];
 /// The time of a quick and of a full run.
-const BUDGETS: [Duration; 2] = [Duration::from_secs(150), Duration::from_secs(600)];
+const BUDGETS: [Duration; 2] = [Duration::from_secs(90), Duration::from_secs(600)];
 /// Ramp-up time of connections before they are measured.
 const RAMP_UP: Duration = Duration::from_millis(300);
 

@@ -2,7 +2,7 @@
 
 use super::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
 use crate::topology::chain::{self, Chain, Forwarding};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use std::ops::Range;
 
 /// Chains and their packet generator.
@@ -32,10 +32,18 @@ impl ChainBench {
         Ok(bench)
     }
 
-    /// Builds further chains.
+    /// Builds further chains, at the same time, since most of that is waiting.
     pub(crate) fn add(&mut self, kinds: &[Forwarding]) -> Result<()> {
-        for kind in kinds {
-            match packet_generator::on_generator_cpu(|| build(*kind))? {
+        let build = |kind: Forwarding| move || packet_generator::on_generator_cpu(|| build(kind));
+        let built: Vec<_> = std::thread::scope(|scope| {
+            let builders: Vec<_> = kinds.iter().map(|kind| scope.spawn(build(*kind))).collect();
+            builders
+                .into_iter()
+                .map(|builder| builder.join().map_err(|_| anyhow!("a chain's thread panicked"))?)
+                .collect()
+        });
+        for (kind, chain) in kinds.iter().zip(built) {
+            match chain? {
                 Ok(chain) => {
                     self.counters.push(self.generator.count_at(&chain.sink, "d0")?);
                     self.counters.push(self.generator.count_at(&chain.source, "s0")?);

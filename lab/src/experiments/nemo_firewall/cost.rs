@@ -21,7 +21,7 @@ type Bursts = BTreeMap<(Forwarding, bool, bool), Vec<Burst>>;
 const CHAINS: [Forwarding; 2] = [Forwarding::Plain, Forwarding::Roam6];
 
 /// The time of a quick and of a full run.
-const BUDGETS: [Duration; 2] = [Duration::from_secs(90), Duration::from_secs(480)];
+const BUDGETS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(480)];
 /// Number of progress steps, at least.
 pub(super) const STEPS: usize = 8;
 

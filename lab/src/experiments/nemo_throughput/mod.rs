@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const SIZES: [usize; 7] = [112, 250, 500, 750, 1000, 1250, 1452];
 const QUICK: [usize; 2] = [500, 1250];
 /// The time of a quick and of a full run.
-const BUDGETS: [Duration; 2] = [Duration::from_secs(150), Duration::from_secs(1500)];
+const BUDGETS: [Duration; 2] = [Duration::from_secs(110), Duration::from_secs(1500)];
 /// Parallel connections.
 const FLOWS: [usize; 2] = [1, 4];
 

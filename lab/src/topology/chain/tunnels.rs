@@ -27,7 +27,7 @@ impl Forwarding {
         if self == Forwarding::WireGuard && host::run_command(Command::new("wg").arg("--version")).is_err() {
             return Ok(Some("wg is not installed: apt install wireguard-tools".to_owned()));
         }
-        let trial = Host::new("trial")?;
+        let trial = Host::new(&format!("{}-trial", self.name()))?;
         let made = trial.ip(&[&format!("link add tried0 {device}")]);
         // The first line has the reason; the others are about the command.
         Ok(made.err().map(|why| why.to_string().lines().take(1).collect()))
