@@ -444,3 +444,28 @@ fn the_opkg_package_has_all_files() {
     );
     assert!(good && text == "began 1\nended 2\n", "{text}");
 }
+
+/// The pages are a package for all architectures, installed where LuCI and rpcd look for them.
+#[test]
+fn the_opkg_package_of_the_pages_has_all_files() {
+    let root = Root::new("");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
+    let packed =
+        Command::new(scripts.join("make-ipk")).args(["all", "luci-app-roam6"]).arg(root.path()).output().unwrap();
+    assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
+    let (good, text) = root.shell(
+        "cd \"$ROOT\"; tar -xzf luci-app-roam6_*_all.ipk; mkdir data; tar -xzf data.tar.gz -C data; \
+         tar -xzOf control.tar.gz ./control",
+    );
+    assert!(good && text.contains("Architecture: all\n") && text.contains(", roam6\n"), "{text}");
+    let plugin = fs::metadata(root.at("data/usr/libexec/rpcd/roam6")).unwrap();
+    assert_eq!(plugin.permissions().mode() & 0o777, 0o755);
+    for place in [
+        "www/luci-static/resources/view/roam6/overview.js",
+        "www/luci-static/resources/protocol/nemo.js",
+        "usr/share/luci/menu.d/luci-app-roam6.json",
+        "usr/share/rpcd/acl.d/luci-app-roam6.json",
+    ] {
+        assert!(root.at(&format!("data/{place}")).is_file(), "{place}");
+    }
+}
