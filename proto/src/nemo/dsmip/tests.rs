@@ -2,6 +2,7 @@
 //! visited link whose IPv6 is intermittent.
 
 mod authentication;
+mod deaf;
 mod handover;
 mod home_agents;
 mod ipv4_home_address;

@@ -234,7 +234,33 @@ impl MobileRouter {
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
         let judged = uplink.filter(|uplink| self.config.probe.is_some() && uplink.config.quality_limits().is_limited());
         let degraded = judged.is_some_and(|uplink| uplink.prober.quality.degradation().is_some());
-        if degraded || uplink.is_some_and(Uplink::is_beyond_plan) { Standing::Last } else { Standing::Good }
+        let is_last = |uplink: &Uplink| uplink.is_beyond_plan() || self.is_unconfirmed(uplink);
+        if degraded || uplink.is_some_and(is_last) { Standing::Last } else { Standing::Good }
+    }
+
+    /// Whether nothing has come back by the path of `uplink` yet, while another one works: an answered probe is what confirms
+    /// it, or an answered update if it cannot be probed before. Until then it is registered behind the others: the home agent
+    /// sends by what it has registered, whether its answer arrives or not.
+    fn is_unconfirmed(&self, uplink: &Uplink) -> bool {
+        let Some(own) = self.care_of_on(uplink).filter(|own| !own.on_home_link && self.registers_several()) else {
+            return false;
+        };
+        let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
+        let held = held.iter().find(|held| held.is_same_address(&own));
+        let unconfirmed = match (own.is_observed(), held) {
+            (true, held) => held.is_none() && !self.ha_registers_source_only,
+            (false, Some(held)) if held.priority != LAST_PRIORITY => false,
+            (false, _) => self.config.probe.is_some() && uplink.prober.last_answer().is_none(),
+        };
+        unconfirmed && self.has_working_other(uplink)
+    }
+
+    /// Whether the path of another uplink is registered and works.
+    pub(super) fn has_working_other(&self, uplink: &Uplink) -> bool {
+        let answers = |other: &Uplink| self.config.probe.is_none() || other.prober.last_answer().is_some();
+        let works = |other: &Uplink| other.is_up() && !other.is_barred() && !other.prober.is_silent() && answers(other);
+        let mut others = self.uplinks.iter().filter(|other| other.config.bid != uplink.config.bid && works(other));
+        others.any(|other| self.care_of_on(other).is_some_and(|care_of| self.is_held(&care_of)))
     }
 
     /// The order in which a path is used: by standing, then by the operator's priority.

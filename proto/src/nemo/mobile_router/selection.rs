@@ -38,7 +38,8 @@ impl MobileRouter {
     /// if none does, the home agent is at fault, and the registration stays, but for uplinks that do not reach it.
     ///
     /// A path over IPv4 or in UDP cannot be probed before it is registered, so it is left out until an update over it was answered;
-    /// if no other path works, one after another is tried.
+    /// if no other path works, one after another is tried. Any path stands behind those that work until something has come
+    /// back by it.
     pub(super) fn usable_care_of(&self) -> Vec<CareOf> {
         let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|up| self.care_of_on(up).is_some()).collect();
         let registered = |uplink: &&Uplink| self.care_of_on(uplink).is_some_and(|mine| self.is_held(&mine));

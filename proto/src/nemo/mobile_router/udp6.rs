@@ -2,6 +2,7 @@
 //! here, and remembered for each network.
 
 use super::MobileRouter;
+use super::probing::LAST_PRIORITY;
 use super::registration::{CareOf, DesiredRegistration, Location};
 use super::transport::{Cause, PathState, Step, UplinkTransport};
 use super::uplink::Uplink;
@@ -304,8 +305,12 @@ impl MobileRouter {
                 self.uplinks.get_mut(*index).into_iter().for_each(|uplink| uplink.transport.postpone_trial(now));
                 continue;
             };
-            let other = CareOf { udp: !care_of.udp, ..care_of };
             let mcoa = self.registers_several();
+            // The home agent sends by what it has registered, also if its answer does not arrive.
+            let doubted = mcoa && *cause != Cause::Retry;
+            let is_behind = doubted && self.uplinks.get(*index).is_some_and(|uplink| self.has_working_other(uplink));
+            let priority = if is_behind { LAST_PRIORITY } else { care_of.priority };
+            let other = CareOf { udp: !care_of.udp, priority, ..care_of };
             let bid = if mcoa { other.bid } else { roam6_wire::Bid(0) };
             // Without the H flag the update would say that the home link was left (RFC 5648 §5.6.5).
             let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();

@@ -162,6 +162,8 @@ pub(super) struct Pair {
     pub others: BTreeMap<LinkId, Access>,
     /// Uplinks with carrier that carry nothing.
     pub black_holes: BTreeSet<LinkId>,
+    /// Uplinks by whose networks nothing comes back from elsewhere, although everything leaves.
+    pub deaf: BTreeSet<LinkId>,
     /// Uplinks whose delay is not [`DELAY`].
     pub delays: BTreeMap<LinkId, Duration>,
     /// The longest packet, octets, that the network of an uplink lets out, if it may not fragment it.
@@ -198,6 +200,7 @@ impl Pair {
             ipv6: true,
             others: BTreeMap::new(),
             black_holes: BTreeSet::new(),
+            deaf: BTreeSet::new(),
             delays: BTreeMap::new(),
             mtus: BTreeMap::new(),
             filters: BTreeMap::new(),
@@ -306,7 +309,8 @@ impl Pair {
     }
 
     fn deliver(&mut self, to: PairEnd, way: LinkId, bytes: Vec<u8>) {
-        if self.rng.below(1000) < self.loss || self.black_holes.contains(&way) {
+        let is_deaf = to == PairEnd::Router && self.deaf.contains(&way);
+        if self.rng.below(1000) < self.loss || self.black_holes.contains(&way) || is_deaf {
             return;
         }
         let link = if to == PairEnd::Agent { AGENT_LINK } else { way };

@@ -2,7 +2,7 @@
 //! agent has the mapping of its own NAT (RFC 5648 §5.2, §8.1, RFC 5555 §4.2).
 
 use super::pair::{Access, BEHIND_NAT, NAT_ADDRESS, Nat, Pair, UPLINK, agent_config, net, router_config};
-use crate::contract::config::nemo::{LoadSharing, MobileRouterConfig, UplinkConfig};
+use crate::contract::config::nemo::{HomeAgentConfig, LoadSharing, MobileRouterConfig, UplinkConfig};
 use crate::contract::report::NemoReport;
 use crate::{Entropy, LinkId, Report};
 use core::time::Duration;
@@ -10,7 +10,7 @@ use roam6_wire::{Bid, Ipv4Endpoint};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-const SECOND: LinkId = LinkId(3);
+pub(super) const SECOND: LinkId = LinkId(3);
 const NETWORK: &str = "2001:db8:2::/64";
 const SECOND_NETWORK: &str = "2001:db8:3::/64";
 const SECOND_NAT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 8);
@@ -18,7 +18,7 @@ const SECOND_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 168, 8, 2);
 
 /// What an uplink has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
+pub(super) enum Family {
     Ipv6,
     Ipv4,
     Translated,
@@ -26,7 +26,7 @@ enum Family {
     SameNat,
 }
 
-fn config(sharing: LoadSharing) -> MobileRouterConfig {
+pub(super) fn config(sharing: LoadSharing) -> MobileRouterConfig {
     let uplink = |interface: &str, bid: u16, priority: u8| UplinkConfig {
         interface: interface.into(),
         bid: Bid(bid),
@@ -42,8 +42,16 @@ fn config(sharing: LoadSharing) -> MobileRouterConfig {
 }
 
 /// The networks are there, the uplinks are down.
-fn build(first: Family, second: Family, sharing: LoadSharing) -> Pair {
-    let mut pair = Pair::new(config(sharing), agent_config());
+pub(super) fn build(first: Family, second: Family, sharing: LoadSharing) -> Pair {
+    build_with((first, second), config(sharing), agent_config())
+}
+
+pub(super) fn build_with(
+    (first, second): (Family, Family),
+    router: MobileRouterConfig,
+    agent: HomeAgentConfig,
+) -> Pair {
+    let mut pair = Pair::new(router, agent);
     pair.ipv6 = first == Family::Ipv6;
     pair.nat = (first != Family::Ipv4).then(Nat::default);
     let access = match second {
@@ -57,7 +65,7 @@ fn build(first: Family, second: Family, sharing: LoadSharing) -> Pair {
 }
 
 /// An uplink comes up, and gets what its network has.
-fn attach(pair: &mut Pair, link: LinkId) {
+pub(super) fn attach(pair: &mut Pair, link: LinkId) {
     let (name, network) = if link == UPLINK { ("up0", NETWORK) } else { ("up1", SECOND_NETWORK) };
     pair.link_on(link, name, true);
     let (ipv6, address) = match pair.others.get(&link) {
@@ -72,7 +80,7 @@ fn attach(pair: &mut Pair, link: LinkId) {
     }
 }
 
-fn start(first: Family, second: Family, sharing: LoadSharing) -> Pair {
+pub(super) fn start(first: Family, second: Family, sharing: LoadSharing) -> Pair {
     let mut pair = build(first, second, sharing);
     attach(&mut pair, UPLINK);
     attach(&mut pair, SECOND);
@@ -81,7 +89,7 @@ fn start(first: Family, second: Family, sharing: LoadSharing) -> Pair {
 }
 
 /// The uplinks on which packets to the registered care-of addresses arrive, by BID.
-fn arrivals(pair: &Pair) -> BTreeMap<Bid, Option<LinkId>> {
+pub(super) fn arrivals(pair: &Pair) -> BTreeMap<Bid, Option<LinkId>> {
     let origin = |care_of: std::net::Ipv6Addr, port: u16| match care_of.to_ipv4_mapped() {
         Some(address) => pair.origin(Ipv4Endpoint { address, port }).map(|(link, _)| link),
         None if net(SECOND_NETWORK).contains(care_of) => Some(SECOND),
@@ -91,11 +99,11 @@ fn arrivals(pair: &Pair) -> BTreeMap<Bid, Option<LinkId>> {
     rows.filter_map(|row| Some((row.bid, origin(row.care_of?, row.udp_port.unwrap_or(0))))).collect()
 }
 
-fn both() -> BTreeMap<Bid, Option<LinkId>> {
+pub(super) fn both() -> BTreeMap<Bid, Option<LinkId>> {
     BTreeMap::from([(Bid(1), Some(UPLINK)), (Bid(2), Some(SECOND))])
 }
 
-fn active(pair: &Pair) -> [Option<Bid>; 2] {
+pub(super) fn active(pair: &Pair) -> [Option<Bid>; 2] {
     pair.active_paths().map(|path| path.map(|path| path.bid))
 }
 
@@ -103,7 +111,7 @@ fn path_went_down(pair: &Pair) -> bool {
     pair.reports.iter().any(|(_, report)| matches!(report, Report::Nemo(NemoReport::PathDown { .. })))
 }
 
-const PAIRS: [(Family, Family); 9] = [
+pub(super) const PAIRS: [(Family, Family); 9] = [
     (Family::Ipv6, Family::Ipv6),
     (Family::Ipv6, Family::Ipv4),
     (Family::Ipv6, Family::Translated),
@@ -178,11 +186,13 @@ fn path_receives_before_the_acknowledgement_of_its_update() {
     pair.advance(Duration::from_secs(2));
     attach(&mut pair, UPLINK);
     pair.millis(506);
-    assert_eq!(active(&pair), [Some(Bid(1)), Some(Bid(2))], "the home agent uses the better path already");
+    assert_eq!(active(&pair), [Some(Bid(2)); 2], "registered, and nothing has come back by it yet");
     let receives = pair.tunnel(&pair.router_plan).unwrap().paths.iter().any(|path| path.bid == Bid(1));
     assert!(receives);
     pair.millis(6);
-    assert_eq!(active(&pair), [Some(Bid(1)); 2]);
+    assert_eq!(active(&pair), [Some(Bid(2)), Some(Bid(1))], "acknowledged");
+    pair.millis(6);
+    assert_eq!(active(&pair), [Some(Bid(1)); 2], "the home agent uses the better path already");
 }
 
 #[test]
