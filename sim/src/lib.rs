@@ -15,4 +15,6 @@ pub mod net;
 pub mod run;
 pub mod vehicles;
 
-pub use net::{Event, Host, HostId, LinkModel, LinkSpec, MediumId, Observation, Radio, RadioSpec, Track, World};
+pub use net::{
+    ChannelAccess, Event, Host, HostId, LinkModel, LinkSpec, MediumId, Observation, Radio, RadioSpec, Track, World,
+};

@@ -34,7 +34,7 @@ pub use header::Header;
 pub use host::{BoxedEngine, Host};
 pub use ids::{HostId, MediumId, Port};
 pub use link::{LinkModel, LinkSpec};
-pub use radio::{Radio, RadioSpec, StationId};
+pub use radio::{ChannelAccess, Radio, RadioSpec, StationId};
 pub use track::Track;
 pub use traffic::{TrafficLog, TrafficSource, TrafficSpec};
 pub use world::World;

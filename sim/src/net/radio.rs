@@ -3,61 +3,18 @@
 //! Stations move along tracks. A frame reaches each station in range when its last bit is sent, with independent loss.
 //! Stations in range of one another share the channel: a sender waits until it is idle, and for a random backoff. A
 //! unicast frame is retransmitted until it is acknowledged or the retry limit is reached, as in 802.11; a broadcast is
-//! sent once. Collisions of stations that do not receive one another are not modelled.
+//! sent once. With [`ChannelAccess::collisions`] frames that overlap at a receiver are lost: those whose backoffs end in the
+//! same slot, and those of senders that do not receive one another (hidden stations).
+
+mod spec;
+
+pub use spec::{ChannelAccess, RadioSpec};
 
 use crate::net::track::{Track, Velocity, distance};
 use core::time::Duration;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// Backoff slots at most, and the length of a slot (IEEE 802.11 OFDM, 10 MHz).
-const SLOTS: u64 = 16;
-const SLOT: Duration = Duration::from_micros(13);
-
-/// Properties of the medium. The default has no loss within 300 m and no airtime.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RadioSpec {
-    /// Communication range in metres.
-    pub range: f64,
-    /// Distance in metres from which the loss increases, up to 1 at `range`.
-    pub lossless_range: f64,
-    /// Loss of each receiver within `sure`, 0 to 1.
-    pub loss: f64,
-    /// Probability that a unicast frame is received twice, since its acknowledgement was lost, 0 to 1.
-    pub duplicate: f64,
-    /// Bits per second; `None`: frames take no airtime and the channel is never busy.
-    pub rate_bps: Option<u64>,
-    /// Airtime of preamble and physical header of each frame.
-    pub preamble: Duration,
-    /// Octets of the queue of each station; a frame that does not fit is dropped.
-    pub queue_bytes: usize,
-    /// Retransmissions of a unicast frame.
-    pub retries: u8,
-}
-
-impl Default for RadioSpec {
-    fn default() -> RadioSpec {
-        RadioSpec {
-            range: 300.0,
-            lossless_range: 300.0,
-            loss: 0.0,
-            duplicate: 0.0,
-            rate_bps: None,
-            preamble: Duration::ZERO,
-            queue_bytes: 64 * 1024,
-            retries: 6,
-        }
-    }
-}
-
-impl RadioSpec {
-    /// 802.11 OCB as used by vehicles: 6 Mbit/s in a channel of 10 MHz.
-    pub fn its_g5(range: f64) -> RadioSpec {
-        let preamble = Duration::from_micros(40 + 58); // PLCP preamble and SIGNAL; AIFS of the best-effort class
-        RadioSpec { range, lossless_range: range * 0.8, rate_bps: Some(6_000_000), preamble, ..RadioSpec::default() }
-    }
-}
 
 /// A station on the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,6 +52,8 @@ pub struct Radio<F> {
     channel_access: BTreeSet<(Time, u64, StationId)>,
     /// Frames in transmission, by their end.
     transmissions: BTreeMap<(Time, u64), (StationId, Waiting<F>)>,
+    /// Transmissions that may overlap one that has not ended: sender, begin and end. Empty without collisions.
+    on_air: Vec<(StationId, Time, Time)>,
     /// Sequence number of channel accesses and frames.
     count: u64,
 }
@@ -106,6 +65,8 @@ struct Station<F> {
     octets: usize,
     /// Until when the station senses or uses the channel.
     busy_until: Time,
+    /// When the last transmission that it senses began.
+    busy_since: Option<Time>,
     /// Whether a channel access is scheduled, or a frame in transmission.
     active: bool,
 }
@@ -127,6 +88,7 @@ impl<F> Radio<F> {
             stations: BTreeMap::new(),
             channel_access: BTreeSet::new(),
             transmissions: BTreeMap::new(),
+            on_air: Vec::new(),
             count: 0,
         }
     }
@@ -147,7 +109,8 @@ impl<F> Radio<F> {
             Some(station) => station.track = track,
             None => {
                 let (queue, busy_until) = (VecDeque::new(), Time::ZERO);
-                self.stations.insert(id, Station { track, queue, octets: 0, busy_until, active: false });
+                let station = Station { track, queue, octets: 0, busy_until, busy_since: None, active: false };
+                self.stations.insert(id, station);
             }
         }
     }
@@ -227,14 +190,19 @@ impl<F> Radio<F> {
     fn schedule_access(&mut self, id: StationId, now: Time, polite: bool) {
         let Some(station) = self.stations.get_mut(&id) else { return };
         station.active = true;
-        let slots = if polite { u32::try_from(self.entropy.below(SLOTS)).unwrap_or(0) } else { 0 };
+        let ChannelAccess { slot, window: (first, most), .. } = self.spec.access;
+        let tries = station.queue.front().map_or(0, |waiting| u32::from(waiting.tries));
+        let window = first.saturating_mul(1_u64.checked_shl(tries).unwrap_or(u64::MAX)).min(most).max(1);
+        let slots = if polite { u32::try_from(self.entropy.below(window)).unwrap_or(0) } else { 0 };
         self.count += 1;
-        self.channel_access.insert((station.busy_until.max(now) + SLOT * slots, self.count, id));
+        self.channel_access.insert((station.busy_until.max(now) + slot * slots, self.count, id));
     }
 
     fn begin_transmission(&mut self, at: Time, id: StationId) {
         let Some(station) = self.stations.get_mut(&id) else { return };
-        if station.busy_until > at {
+        // A transmission that begins in the same slot is not sensed.
+        let is_same_slot = self.spec.access.collisions && station.busy_since == Some(at);
+        if station.busy_until > at && !is_same_slot {
             return self.schedule_access(id, at, true);
         }
         let Some(waiting) = station.queue.pop_front() else {
@@ -242,18 +210,17 @@ impl<F> Radio<F> {
             return;
         };
         station.octets = station.octets.saturating_sub(waiting.size);
-        let end = at + self.airtime(waiting.size);
+        let end = at + self.spec.airtime(waiting.size);
         if end > at {
-            self.mark_busy(at, id, end);
+            let is_unicast = matches!(waiting.audience, Audience::Unicast(_));
+            let acknowledged = if is_unicast { self.spec.access.acknowledgement } else { Duration::ZERO };
+            self.mark_busy(at, id, end + acknowledged);
+            if self.spec.access.collisions {
+                self.on_air.push((id, at, end));
+            }
         }
         self.count += 1;
         self.transmissions.insert((end, self.count), (id, waiting));
-    }
-
-    fn airtime(&self, size: usize) -> Duration {
-        let bits = u64::try_from(size).unwrap_or(u64::MAX).saturating_mul(8);
-        let micros = self.spec.rate_bps.map_or(0, |rate| bits.saturating_mul(1_000_000).div_ceil(rate.max(1)));
-        self.spec.preamble + Duration::from_micros(micros)
     }
 
     /// Marks the channel busy at the stations in range.
@@ -262,16 +229,23 @@ impl<F> Radio<F> {
         for station in self.stations.values_mut() {
             if distance(origin, station.track.at(at)) <= self.spec.range {
                 station.busy_until = station.busy_until.max(end);
+                station.busy_since = Some(at);
             }
         }
     }
 
     fn end_transmission(&mut self, at: Time, from: StationId, sent: Waiting<F>) -> Option<Reception<F>> {
         let origin = self.place(from, at)?;
-        let by = match sent.audience {
+        let mut by = match sent.audience {
             Audience::Broadcast => self.broadcast_receivers(at, from, origin),
             Audience::Unicast(to) => self.unicast_receiver(at, to, origin),
         };
+        let began =
+            self.on_air.iter().find(|(sender, _, end)| (*sender, *end) == (from, at)).map(|(_, began, _)| *began);
+        if let Some(began) = began {
+            by.retain(|id| !self.is_disturbed(*id, from, (began, at)));
+            self.forget_ended(at);
+        }
         let again = matches!(sent.audience, Audience::Unicast(_)) && by.is_empty() && sent.tries < self.spec.retries;
         let station = self.stations.get_mut(&from)?;
         let arrived = if again {
@@ -308,6 +282,23 @@ impl<F> Radio<F> {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Whether a receiver is in range of another transmission than that of `from` in this time, or transmits itself.
+    fn is_disturbed(&self, receiver: StationId, from: StationId, (begin, end): (Time, Time)) -> bool {
+        let Some(here) = self.place(receiver, end) else { return true };
+        self.on_air.iter().filter(|(sender, ..)| *sender != from).any(|(sender, began, ended)| {
+            *began < end
+                && *ended > begin
+                && self.place(*sender, end).is_some_and(|there| distance(there, here) <= self.spec.range)
+        })
+    }
+
+    /// Forgets transmissions that ended before those still on the air began.
+    fn forget_ended(&mut self, now: Time) {
+        let oldest = self.on_air.iter().filter(|(.., end)| *end > now).map(|(_, begin, _)| *begin).min();
+        // Those that end now may belong to the same collision.
+        self.on_air.retain(|(.., end)| *end >= oldest.unwrap_or(now).min(now));
     }
 
     /// Whether a frame is received at a distance in metres.
@@ -401,6 +392,61 @@ mod tests {
         }
         let first: u32 = receptions(&mut radio).iter().take(100).map(|seen| seen.1).sum();
         assert!((30..=70).contains(&first), "{first} of 100");
+    }
+
+    #[test]
+    fn a_lone_station_sends_as_often_as_the_standard_permits() {
+        for (spec, octets) in [(RadioSpec::ieee80211p(300.0), 500), (RadioSpec::ieee80211g(300.0), 1400)] {
+            let mut radio = road(RadioSpec { queue_bytes: 1 << 22, ..spec }, &[0.0, 100.0]);
+            let count = 2000;
+            for number in 0..count {
+                radio.offer(Time::ZERO, StationId(0), Audience::Unicast(Some(StationId(1))), octets, number);
+            }
+            let seen = receptions(&mut radio);
+            let took = Duration::from_micros(seen.last().unwrap().0);
+            let expected = spec.unicast_interval(octets) * count;
+            assert!((took.as_secs_f64() / expected.as_secs_f64() - 1.0).abs() < 0.02, "{took:?} {expected:?}");
+        }
+        // 500 octets in 802.11p: 110 µs of space, 40 of preamble, 527 octets in 703 µs, 96 for the acknowledgement, 97.5 of backoff.
+        assert_eq!(RadioSpec::ieee80211p(300.0).unicast_interval(500), Duration::from_nanos(1_046_500));
+    }
+
+    #[test]
+    fn stations_whose_backoffs_end_together_collide_and_retransmit() {
+        let spec = RadioSpec { queue_bytes: 1 << 22, ..RadioSpec::ieee80211p(300.0) };
+        let mut radio = road(spec, &[0.0, 50.0, 100.0, 150.0, 200.0]);
+        for number in 0..1000 {
+            let from = number % 4;
+            radio.offer(Time::ZERO, StationId(from), EVERYBODY, 300, number);
+        }
+        let seen = receptions(&mut radio);
+        let lost = seen.iter().filter(|seen| seen.2.is_empty()).count();
+        assert!(seen.len() == 1000 && (50..400).contains(&lost), "{lost} broadcasts of 1000 collided");
+        for number in 0..1000 {
+            let from = number % 4;
+            radio.offer(radio_end(&radio), StationId(from), Audience::Unicast(Some(StationId(4))), 300, number);
+        }
+        let lost = receptions(&mut radio).iter().filter(|seen| seen.2.is_empty()).count();
+        assert!(lost < 5, "{lost} unicast frames were lost although they are retransmitted");
+    }
+
+    #[test]
+    fn hidden_stations_collide_at_the_receiver_between_them() {
+        let spec = RadioSpec { queue_bytes: 1 << 22, ..RadioSpec::ieee80211p(300.0) };
+        let between = |far: f64| {
+            let mut radio = road(spec, &[0.0, 250.0, far]);
+            for number in 0..400 {
+                radio.offer(Time::ZERO, StationId(2 * (number % 2)), EVERYBODY, 1000, number);
+            }
+            receptions(&mut radio).iter().filter(|seen| seen.2.contains(&1)).count()
+        };
+        let (near, hidden) = (between(290.0), between(500.0));
+        assert!(near > 300 && hidden < 100, "received in the middle: {near} in range of one another, {hidden} hidden");
+    }
+
+    /// A time at which no frame is on the air.
+    fn radio_end(radio: &Radio<u32>) -> Time {
+        radio.stations.values().map(|station| station.busy_until).max().unwrap_or(Time::ZERO)
     }
 
     #[test]
