@@ -93,19 +93,53 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// The first echo after a restart of the first vehicle's roam6: the kernel resolves its neighbour, or knows it and the
-/// location service resolves its position.
-fn first_packets(network: &mut RttNetwork, count: usize, run: &mut Run) -> Result<()> {
-    for (name, known) in [("first_packet_ms_p50", false), ("first_packet_location_service_ms_p50", true)] {
-        let mut round_trips = Vec::new();
-        for _ in 0..count {
-            network.restart_first(known)?;
-            let times = network.ping(PingPath::Geo, 56, 1)?;
-            run.require(!times.is_empty(), || format!("{name}: the first echo was lost"));
-            round_trips.extend(times);
+/// How the first packet after a restart of the first vehicle's roam6 finds its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FirstPacket {
+    /// The kernel resolves its neighbour, whose answer has the position.
+    Cold,
+    /// The kernel knows its neighbour, and the location service finds the position.
+    LocationService,
+    /// The kernel knows its neighbour, and beacons over two hops have announced the position.
+    BeaconHops,
+}
+
+impl FirstPacket {
+    const ALL: [FirstPacket; 3] = [FirstPacket::Cold, FirstPacket::LocationService, FirstPacket::BeaconHops];
+
+    fn key(self) -> &'static str {
+        match self {
+            FirstPacket::Cold => "first_packet_ms_p50",
+            FirstPacket::LocationService => "first_packet_location_service_ms_p50",
+            FirstPacket::BeaconHops => "first_packet_beacon_hops_ms_p50",
         }
-        run.rows.push(json!({ "case": name, "rtt_ms": distribution(&round_trips) }));
-        run.summarise(name, percentile(&round_trips, 0.5).map(round));
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            FirstPacket::Cold => "neighbour discovery",
+            FirstPacket::LocationService => "location service",
+            FirstPacket::BeaconHops => "beacons over two hops",
+        }
+    }
+}
+
+/// The first echo after a restart of the first vehicle's roam6, and the second one.
+fn first_packets(network: &mut RttNetwork, count: usize, run: &mut Run) -> Result<()> {
+    for case in FirstPacket::ALL {
+        if case == FirstPacket::BeaconHops {
+            network.announce_over_two_hops()?;
+        }
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            network.restart_first(case)?;
+            let times = network.ping(PingPath::Geo, 56, 1)?;
+            run.require(!times.is_empty(), || format!("{}: the first echo was lost", case.name()));
+            first.extend(times);
+            second.extend(network.ping(PingPath::Geo, 56, 1)?);
+        }
+        run.rows.push(json!({ "first_packet": case.name(), "first_rtt_ms": distribution(&first), "second_rtt_ms": distribution(&second) }));
+        run.summarise(case.key(), percentile(&first, 0.5).map(round));
     }
     Ok(())
 }
@@ -160,23 +194,39 @@ impl RttNetwork {
         Ok(())
     }
 
-    /// Restarts the first vehicle's roam6, with an empty location table; `known`: the kernel's neighbour cache has the
-    /// second vehicle.
-    fn restart_first(&mut self, known: bool) -> Result<()> {
+    /// Lets the beacons of all stations travel two hops, so that each knows the positions of the others in advance.
+    fn announce_over_two_hops(&mut self) -> Result<()> {
+        let config = self.road.config("passenger-car").replacen("[geo]\n", "[geo]\nbeacon_hops = 2\n", 1);
+        for station in [&mut self.relay, &mut self.mr2, &mut self.mr1] {
+            station.restart_with(&config)?;
+        }
+        let [near, _] = GEO;
+        let back = format!("route replace {near}/64 via {} dev {VIRTUAL_LINK}", self.mr1.address);
+        self.mr2.host.ip(&[&back])
+    }
+
+    /// Restarts the first vehicle's roam6, with an empty location table; waits until it knows what it is to know.
+    fn restart_first(&mut self, case: FirstPacket) -> Result<()> {
         self.mr1.daemon.stop()?;
         self.mr1.daemon.spawn()?;
         self.mr1.wait_for_link()?;
         let [_, far] = GEO;
         let address = self.mr2.address;
         self.mr1.host.ip(&[&format!("route replace {far}/64 via {address} dev {VIRTUAL_LINK}")])?;
-        if known {
-            let mac = self.road.emulator.link_layer_address(self.mr2.radio).context("no radio")?;
-            self.mr1
-                .host
-                .ip(&[&format!("neighbour replace {address} lladdr {mac} dev {VIRTUAL_LINK} nud permanent")])?;
+        let mac = self.road.emulator.link_layer_address(self.mr2.radio).context("no radio")?;
+        if case != FirstPacket::Cold {
+            let neighbour = format!("neighbour replace {address} lladdr {mac} dev {VIRTUAL_LINK} nud permanent");
+            self.mr1.host.ip(&[&neighbour])?;
         }
         clock::wait_for(TIMEOUT, || self.mr1.daemon.neighbour_count().ok().filter(|count| *count == 1))
             .context("the relay is not a neighbour")?;
+        if case == FirstPacket::BeaconHops {
+            let is_known = || {
+                let stations: Vec<Value> = self.mr1.daemon.show("stations").ok()?;
+                stations.iter().any(|station| station["mid"] == json!(mac.0)).then_some(())
+            };
+            clock::wait_for(TIMEOUT, is_known).context("no beacon of the second vehicle came over two hops")?;
+        }
         Ok(())
     }
 

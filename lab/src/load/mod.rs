@@ -1,7 +1,9 @@
 //! Load: traffic that accounts for every packet or octet, and emulated peers.
 
+pub(crate) mod broadcasters;
 pub(crate) mod bulk_tcp;
 pub(crate) mod chain_bench;
+pub(crate) mod datagrams;
 pub(crate) mod e_model;
 pub(crate) mod engine_bench;
 pub(crate) mod forge;

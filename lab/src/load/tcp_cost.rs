@@ -1,6 +1,7 @@
 //! The CPU cost of bulk TCP: gigabits per second of CPU time of both ends and of the kernel's softirq threads.
 
-use super::{Endpoint, bulk_tcp};
+use super::Endpoint;
+use super::bulk_tcp::{self, TcpLimits};
 use crate::bed::sandbox;
 use crate::clock::thread_cpu_time;
 use anyhow::{Result, anyhow};
@@ -13,7 +14,7 @@ const CHUNK: usize = 1 << 16;
 
 /// Transfers `octets` over `flows` parallel connections; gigabits per second of CPU time.
 pub(crate) fn rate_per_cpu_second(ends: [Endpoint<'_>; 2], flows: usize, octets: usize) -> Result<f64> {
-    let pairs = bulk_tcp::connect(ends, 0, flows)?;
+    let pairs = bulk_tcp::connect(ends, 0, flows, TcpLimits::default())?;
     let before = sandbox::softirq_cpu_time();
     let took = std::thread::scope(|scope| -> Result<Duration> {
         let works: Vec<_> = pairs

@@ -8,7 +8,7 @@ use crate::experiments::{Experiment, Kind};
 const TURNS: [&[&[&str]]; 3] = [
     &[&["geonet/city"], &["shim6/servers"]],
     &[&["nemo/hostile"], &["shim6/hostile"]],
-    &[&["nemo/idle"], &["geonet/tcp", "geonet/v2i", "nemo/crash"]],
+    &[&["nemo/idle"], &["geonet/tcp", "geonet/v2i", "nemo/crash"], &["geonet/ferry"]],
 ];
 
 /// Turns of rows; the rows of a turn run in parallel.

@@ -183,6 +183,13 @@ pub(crate) fn host_address(network: Ipv6Addr, number: u64) -> Ipv6Addr {
 }
 
 impl RoadStation {
+    /// Ends its roam6, and starts one with this configuration.
+    pub(crate) fn restart_with(&mut self, config: &str) -> Result<()> {
+        self.daemon.stop()?;
+        self.daemon = Daemon::start(&self.host, config)?;
+        self.wait_for_link()
+    }
+
     /// Waits until the virtual link has its link-local address and duplicate address detection is complete.
     pub(crate) fn wait_for_link(&self) -> Result<()> {
         let selectors = ["dev", VIRTUAL_LINK, "scope", "link", "-tentative"];
