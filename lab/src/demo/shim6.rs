@@ -29,7 +29,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 /// The scene.
 pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     demo.status("building two hosts, each with a link to provider a and one to provider b");
-    let mut network = Providers::build(ProviderSettings { delay: DELAY, shim_config: SHIM, label: "" })?;
+    let mut network =
+        Providers::build(ProviderSettings { delay: DELAY, shim_config: SHIM, label: "", peering: false })?;
     network.emulator.capture(&demo.capture)?;
     for side in &network.hosts {
         let [a, b] = side.addresses;

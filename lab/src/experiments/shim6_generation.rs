@@ -29,9 +29,18 @@ const METHODS: [(&str, &[&str]); 5] = [
     ("hba rsa-2048", &["hba", "generate", "--key", "rsa-2048"]),
 ];
 
+/// Sec, and threads: those of the paper, and two, as many as small machines have. Sec 0 has nothing to search for.
+const EFFORTS: [(&str, &str); 4] = [("0", "1"), ("1", "1"), ("1", "2"), ("1", "8")];
+/// Sec 2 is generated once, in a full run; on one thread, and on as many as the paper had.
+const LONG_EFFORTS: [(&str, &str); 2] = [("2", "1"), ("2", "8")];
+/// The method whose input is the shortest: the fewest seconds for Sec 2.
+const LONG_METHOD: &[&str] = &["hba", "generate"];
+/// Numbers of addresses of a host.
+const ADDRESSES: [usize; 4] = [1, 2, 5, 10];
+
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let rounds = if run.quick { 3 } else { 15 };
-    run.set_steps(1 + METHODS.len());
+    run.set_steps(2 + METHODS.len() + if run.quick { 0 } else { LONG_EFFORTS.len() });
     run.step("rates");
     let ratios = (0..RATE_ROUNDS).map(|_| rate_over_openssl()).collect::<Result<Vec<f64>>>()?;
     run.estimate("rate_over_openssl", median(&ratios, LEVEL));
@@ -59,14 +68,42 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     run.summarise("method", best["method"].clone());
     run.summarise("sec2_hba_seconds", round(best["sec2_seconds"].as_f64().unwrap_or(f64::NAN)));
     run.rows = rates;
+    run.summarise("cores", std::thread::available_parallelism().map_or(0, usize::from));
     for (kind, words) in METHODS {
         run.step(kind);
-        for (sec, threads) in [("0", "1"), ("1", "1"), ("1", "2")] {
-            let times = (0..rounds).map(|_| generate(words, sec, threads)).collect::<Result<Vec<f64>>>()?;
+        for (sec, threads) in EFFORTS {
+            let times = (0..rounds).map(|_| generate(words, sec, threads, 2)).collect::<Result<Vec<f64>>>()?;
             run.rows.push(
                 json!({ "generate": kind, "addresses": 2, "sec": sec, "threads": threads, "ms": distribution(&times) }),
             );
         }
+    }
+    measure_by_addresses(run, rounds)?;
+    if !run.quick {
+        measure_long(run)?;
+    }
+    Ok(())
+}
+
+/// Sec 1 by the number of addresses: one search serves all of a set or of a key.
+fn measure_by_addresses(run: &mut Run, rounds: usize) -> Result<()> {
+    run.step("numbers of addresses");
+    for (kind, words) in METHODS.into_iter().filter(|(kind, _)| ["hba", "cga p256"].contains(kind)) {
+        for addresses in ADDRESSES {
+            let times = (0..rounds).map(|_| generate(words, "1", "1", addresses)).collect::<Result<Vec<f64>>>()?;
+            run.rows.push(json!({ "by_addresses": kind, "addresses": addresses, "set_ms": distribution(&times) }));
+        }
+    }
+    Ok(())
+}
+
+/// Sec 2, once for each number of threads: the time varies like that of any search without memory.
+fn measure_long(run: &mut Run) -> Result<()> {
+    for (sec, threads) in LONG_EFFORTS {
+        run.step(&format!("Sec {sec}, threads: {threads}"));
+        let seconds = round(generate(LONG_METHOD, sec, threads, 2)? / 1000.0);
+        run.rows.push(json!({ "long": "hba", "addresses": 2, "sec": sec, "threads": threads, "seconds": seconds }));
+        run.summarise(&format!("sec{sec}_hba_measured_seconds_threads_{threads}"), seconds);
     }
     Ok(())
 }
@@ -92,11 +129,11 @@ fn hba_rate() -> Result<f64> {
     Ok(CANDIDATES as f64 / clock::thread_cpu_time().saturating_sub(before).as_secs_f64())
 }
 
-/// Generates two addresses with a new key; milliseconds, program start included.
-fn generate(words: &[&str], sec: &str, threads: &str) -> Result<f64> {
+/// Generates addresses with a new key; milliseconds, program start included.
+fn generate(words: &[&str], sec: &str, threads: &str, addresses: usize) -> Result<f64> {
     let folder = tempfile::tempdir()?;
     let began = clock::now();
-    let prefixes = ["--prefix", "2001:db8:a::/64", "--prefix", "2001:db8:b::/64"];
+    let prefixes = (0..addresses).flat_map(|number| ["--prefix".to_owned(), format!("2001:db8:{number:x}::/64")]);
     let file = folder.path().join("host.toml");
     output(Command::new(binary()?).args(words).args(["--sec", sec, "--threads", threads]).args(prefixes).arg(&file))?;
     let took = began.elapsed().as_secs_f64() * 1000.0;

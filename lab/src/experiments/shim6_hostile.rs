@@ -62,7 +62,8 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     let total: u32 = if run.quick { 60_000 } else { 1_000_000 };
     let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
     run.set_steps(ATTACKS.len());
-    let network = Providers::build(ProviderSettings { delay: Duration::ZERO, shim_config: SETTINGS, label: "" })?;
+    let network =
+        Providers::build(ProviderSettings { delay: Duration::ZERO, shim_config: SETTINGS, label: "", peering: false })?;
     let transfer = Transfer::start(network.ends(), TransferLoad::steady(Protocol::Tcp, 9700, 100_000))?;
     let established = |report: &Report| matches!(report, Report::Shim(ShimReport::ContextUp { .. }));
     let began = network.wait_both(0, "a context", established)?;

@@ -73,6 +73,8 @@ struct SeriesSpec {
     over: Option<String>,
     /// The field of the y axis, as a JSON pointer without its first slash: a number or a distribution.
     value: String,
+    /// The ends of the range of a distribution; its minimum and its maximum if they are not named.
+    range: Option<[String; 2]>,
     /// Fields of the row at the same x whose value is subtracted.
     less: Option<Fields>,
     /// Factors of x and y; 1 if they are not set.
@@ -216,11 +218,12 @@ impl SeriesSpec {
     /// The point of a row; at x 0 if it belongs to a category.
     fn point(&self, row: &Value, rows: &[Value]) -> Option<Point> {
         let x = self.over.as_ref().map_or(Some(0.0), |over| number(row, over))?;
-        let mut point = figure(row, &self.value)?;
+        let ends = self.range.as_ref().map_or(["min", "max"], |ends| ends.each_ref().map(String::as_str));
+        let mut point = figure(row, &self.value, ends)?;
         if let Some(less) = &self.less {
             let mut others = rows.iter().filter(|other| has(other, less));
             let other = others.find(|other| self.over.as_ref().is_some_and(|over| row.get(over) == other.get(over)))?;
-            point = Point::at(0.0, point.y - figure(other, &self.value)?.y);
+            point = Point::at(0.0, point.y - figure(other, &self.value, ends)?.y);
         }
         let scale = self.scale.unwrap_or(1.0);
         let range = point.range.map(|(low, high)| (low * scale, high * scale));
@@ -266,10 +269,11 @@ fn number(value: &Value, path: &str) -> Option<f64> {
     value.pointer(&format!("/{path}"))?.as_f64()
 }
 
-/// A figure of a row at x 0: the median and the range of a distribution, or a number with the range of its `rounds`.
-fn figure(row: &Value, path: &str) -> Option<Point> {
+/// A figure of a row at x 0: the median of a distribution and its range, which has these ends, or a number with the range of its
+/// `rounds`.
+fn figure(row: &Value, path: &str, [low, high]: [&str; 2]) -> Option<Point> {
     if let Some(y) = number(row, &format!("{path}/p50")) {
-        let range = number(row, &format!("{path}/min")).zip(number(row, &format!("{path}/max")));
+        let range = number(row, &format!("{path}/{low}")).zip(number(row, &format!("{path}/{high}")));
         return Some(Point { x: 0.0, y, range });
     }
     let rounds = || row.get("rounds")?.as_array().map(|rounds| rounds.iter().filter_map(Value::as_f64));

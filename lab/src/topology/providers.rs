@@ -5,6 +5,8 @@
 //!   left                        right
 //!        u1 ── provider b ── u1
 //! ```
+//!
+//! Providers may reach each other: then each address of one host reaches each of the other.
 
 use crate::bed::daemon::binary;
 use crate::bed::host::run_command as output;
@@ -32,6 +34,8 @@ pub(crate) struct ProviderSettings<'a> {
     pub(crate) shim_config: &'a str,
     /// Suffix of all host names, for several networks at once.
     pub(crate) label: &'a str,
+    /// Whether the providers reach each other, so that four pairs of locators are usable instead of two.
+    pub(crate) peering: bool,
 }
 
 /// Two hosts and two providers.
@@ -68,6 +72,9 @@ impl Providers {
             MultihomedHost::build(&emulator, &routers, (&named(name), number), spec, settings.shim_config)
         };
         let sides = [side("left", 1)?, side("right", 2)?];
+        if settings.peering {
+            connect_providers(&emulator, &routers, spec)?;
+        }
         Ok(Providers { emulator, hosts: sides, spec, routers })
     }
 
@@ -81,8 +88,7 @@ impl Providers {
     pub(crate) fn wait_both(&self, begin: u64, what: &str, wanted: impl Fn(&Report) -> bool) -> Result<u64> {
         let mut last = begin;
         for side in &self.hosts {
-            let event = side.daemon.events.wait_for(begin, TIMEOUT, &wanted);
-            last = last.max(event.with_context(|| format!("{}: {what} did not come", side.host.name()))?.unix_micros);
+            last = last.max(side.wait(begin, what, &wanted)?);
         }
         Ok(last)
     }
@@ -100,6 +106,21 @@ impl Providers {
     /// Makes a provider drop everything from now on; the time, microseconds since 1970.
     pub(crate) fn black_hole(&self, provider: usize) -> Result<u64> {
         self.shape(provider, LinkSpec { loss: 1.0, ..self.spec })
+    }
+
+    /// Makes a host's link to a provider drop everything that the host sends from now on; the time, microseconds since 1970.
+    pub(crate) fn black_hole_from(&self, side: &MultihomedHost, provider: usize) -> Result<u64> {
+        self.shape_from(side, provider, LinkSpec { loss: 1.0, ..self.spec })
+    }
+
+    /// Ends [`Providers::black_hole_from`]; the time, microseconds since 1970.
+    pub(crate) fn restore_from(&self, side: &MultihomedHost, provider: usize) -> Result<u64> {
+        self.shape_from(side, provider, self.spec)
+    }
+
+    fn shape_from(&self, side: &MultihomedHost, provider: usize, spec: LinkSpec) -> Result<u64> {
+        self.emulator.shape_egress(*side.ports.get(provider).context("no such provider")?, spec);
+        Ok(clock::unix_micros())
     }
 
     /// Makes a provider forward again; the time, microseconds since 1970.
@@ -145,7 +166,18 @@ impl Providers {
 }
 
 impl MultihomedHost {
-    /// The provider of its first context's current path.
+    /// Waits until it has reported such an event at or after `begin`; its time, microseconds since 1970.
+    pub(crate) fn wait(&self, begin: u64, what: &str, wanted: impl Fn(&Report) -> bool) -> Result<u64> {
+        let event = self.daemon.events.wait_for(begin, TIMEOUT, wanted);
+        Ok(event.with_context(|| format!("{}: {what} did not come", self.host.name()))?.unix_micros)
+    }
+
+    /// The provider from which its first context sends, once there is one.
+    pub(crate) fn await_provider(&self) -> Result<usize> {
+        clock::wait_for(TIMEOUT, || self.current_provider()).with_context(|| format!("{}: no path", self.host.name()))
+    }
+
+    /// The provider from which its first context sends.
     fn current_provider(&self) -> Option<usize> {
         let contexts: Value = self.daemon.show("contexts").ok()?;
         let local: Ipv6Addr = contexts.pointer("/0/path/local")?.as_str()?.parse().ok()?;
@@ -186,6 +218,18 @@ pub(crate) fn provider_router(name: &str) -> Result<Host> {
     router.set_sysctl("ipv6/conf/all/forwarding", "1")?;
     router.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
     Ok(router)
+}
+
+/// Connects the routers of the providers, and gives each the routes to the hosts' prefixes of the other.
+fn connect_providers(emulator: &LinkEmulator, routers: &[Host; 2], spec: LinkSpec) -> Result<()> {
+    let [a, b] = routers;
+    emulator.cable([emulator.add_port(a, "peer")?, emulator.add_port(b, "peer")?], spec)?;
+    for (router, own, other, prefixes) in [(a, 1, 2, "b"), (b, 2, 1, "a")] {
+        let route = |host: u8| format!("route add 2001:db8:{prefixes}{host}::/64 via 2001:db8:ff::{other} dev peer");
+        let address = format!("address add 2001:db8:ff::{own}/64 dev peer nodad");
+        router.ip(&[&address, &route(1), &route(2)])?;
+    }
+    Ok(())
 }
 
 /// Gives both ends of the link between a host and the router of a provider their addresses, and the host its routes:
