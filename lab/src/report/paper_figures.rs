@@ -41,6 +41,9 @@ pub(super) struct PaperFigure {
     /// The charts that show it: experiment, `#`, and the chart's name.
     #[serde(default)]
     pub(super) charts: Vec<String>,
+    /// Further charts, which only a full run has.
+    #[serde(default)]
+    pub(super) full_run: Vec<String>,
     #[serde(default)]
     pub(super) paper_says: String,
     #[serde(default)]
@@ -113,6 +116,12 @@ impl PaperFigures {
 }
 
 impl PaperFigure {
+    /// The charts to show: its own, and those of a full run that have a value of ours.
+    pub(super) fn shown<'a>(&'a self, measured: &'a Measured) -> impl Iterator<Item = &'a Chart> {
+        let own = self.charts.iter().filter_map(|name| measured.chart(name));
+        own.chain(self.full_run.iter().filter_map(|name| measured.chart(name).filter(|chart| has_own_point(chart))))
+    }
+
     /// Whether each of its charts has a point of ours.
     pub(super) fn coverage(&self, measured: &Measured) -> Coverage {
         if let Some(why) = &self.absent {
@@ -244,7 +253,7 @@ mod tests {
             assert!(figures.papers.iter().any(|paper| paper.id == one.paper), "{}", one.id);
             let has_text = [&one.paper_says, &one.here, &one.differs].iter().all(|text| !text.is_empty());
             assert_ne!(has_text, one.absent.is_some(), "{}: either the three texts, or why it is absent", one.id);
-            for chart in &one.charts {
+            for chart in one.charts.iter().chain(&one.full_run) {
                 assert!(measured.chart(chart).is_some(), "{}: no chart {chart}", one.id);
             }
             for text in [&one.paper_says, &one.here, &one.differs] {

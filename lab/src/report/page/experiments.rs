@@ -41,7 +41,8 @@ impl Report<'_> {
 
     /// The charts of an experiment that are in no figure of a paper.
     fn own_charts(&self, experiment: &str) -> String {
-        let shown = |name: &str| self.figures.figures.iter().any(|one| one.charts.iter().any(|chart| chart == name));
+        let of_papers = || self.figures.figures.iter().flat_map(|one| one.charts.iter().chain(&one.full_run));
+        let shown = |name: &str| of_papers().any(|chart| chart == name);
         let names = self.contents.chart_names(experiment).map(|id| format!("{experiment}#{id}"));
         let own = names.filter(|name| !shown(name));
         own.filter_map(|name| self.measured.chart(&name).map(chart::figure)).collect()

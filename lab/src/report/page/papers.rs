@@ -22,8 +22,7 @@ impl Report<'_> {
             escape(&figure.number),
             escape(&figure.title)
         );
-        let charts = figure.charts.iter().filter_map(|name| self.measured.chart(name));
-        html += &charts.map(chart::figure).collect::<String>();
+        html += &figure.shown(&self.measured).map(chart::figure).collect::<String>();
         if let Coverage::Absent(why) = figure.coverage(&self.measured) {
             return html + &format!("<p><em>Not shown:</em> {}</p>\n</section>\n", escape(&why));
         }
