@@ -150,6 +150,41 @@ impl Scene {
 }
 
 #[test]
+fn rows_of_the_store_are_those_of_all_members() {
+    let Some(mut scene) = Scene::new("rows_of_the_store_are_those_of_all_members") else { return };
+    fs::remove_file(scene.testbed.file("mr.key")).unwrap();
+    fs::write(scene.testbed.file("mobiles.toml"), "mobile = []\n").unwrap();
+    let enroll = |scene: &Scene, home: &str, prefix: &str, key: &str| {
+        let (config, key) = (scene.testbed.file("ha0.toml"), scene.testbed.file(key));
+        let words = ["enroll", "--fleet", "--config", config.to_str().unwrap(), "--home-address", home];
+        let more = ["--prefix", prefix, "--key-file", key.to_str().unwrap()];
+        let output = scene.members[0].command(&[&[BINARY], &words[..], &more].concat()).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (home, prefix) = ("2001:db8:1::100", "2001:db8:100::/56");
+    (0..MEMBERS).for_each(|index| scene.start_member(index));
+    (0..MEMBERS).for_each(|index| scene.await_state(index, "healthy"));
+    assert_eq!(enroll(&scene, home, prefix, "mr.key"), (true, String::new()));
+    let _advertiser = scene.testbed.advertise("2001:db8:2::/64");
+    let _router = scene.testbed.start_router("");
+    (0..MEMBERS).for_each(|index| scene.wait(&format!("binding at {index}"), || scene.sequence(index).is_some()));
+    // What others have is refused, and leaves no key behind.
+    for (home, prefix) in [(home, "2001:db8:200::/56"), ("2001:db8:1::101", "2001:db8:100:1::/64")] {
+        let (added, why) = enroll(&scene, home, prefix, "other.key");
+        assert!(!added && why.contains("not added"), "{why}");
+        assert!(!scene.testbed.file("other.key").exists());
+    }
+    // A member that starts has the row from the store, and a row that its file gets beside it.
+    scene.daemons[0] = None;
+    scene.testbed.enroll_as("2001:db8:1::102", "2001:db8:102::/56", "third.key", &[]);
+    scene.start_member(0);
+    scene.await_state(0, "healthy");
+    scene.wait("binding after the restart", || scene.sequence(0) == scene.sequence(1));
+    let (added, why) = enroll(&scene, "2001:db8:1::102", "2001:db8:103::/56", "other.key");
+    assert!(!added && why.contains("not added"), "a row of the file: {why}");
+}
+
+#[test]
 fn members_share_bindings_and_replace_each_other() {
     let Some(mut scene) = Scene::new("members_share_bindings_and_replace_each_other") else { return };
     (0..MEMBERS).for_each(|index| scene.start_member(index));

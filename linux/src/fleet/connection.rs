@@ -15,8 +15,9 @@ use tokio::time::{sleep, timeout};
 
 /// A node that does not answer in this time is left for the next.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
-/// Pause before the first node is tried again, and longest pause.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Pause before the first node is tried again, and longest pause: nodes are on this machine, and a store that is back is wanted
+/// soon.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// The client of the present connection, for all that use it.
 #[derive(Clone)]
@@ -146,7 +147,7 @@ pub(super) fn rolled_back(head: u64, seen: &Mark) -> Fault {
     Fault::Store(StoreFault::RolledBack { head: Revision(head), seen: Revision(seen.revision) })
 }
 
-fn connect_options(options: &StoreOptions) -> ConnectOptions {
+pub(super) fn connect_options(options: &StoreOptions) -> ConnectOptions {
     // A node that the others do not reach refuses what it cannot do; a cut cable is noticed.
     let connect = ConnectOptions::new()
         .with_require_leader(true)

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 /// The format that this version reads and writes.
 pub(super) const FORMAT: u32 = 1;
 /// The key.
-const KEY: &str = "v";
+pub(super) const KEY: &str = "v";
 
 /// Its value; fields that this version does not know are ignored.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub(super) async fn check(client: &Client, connection: &Connection) -> Result<(u
     }
 }
 
-fn compare(value: &[u8], identity: &str) -> Result<u64, StoreFault> {
+pub(super) fn compare(value: &[u8], identity: &str) -> Result<u64, StoreFault> {
     #[derive(Deserialize)]
     struct Number {
         format: u32,

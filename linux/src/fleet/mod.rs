@@ -7,6 +7,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the thread waits for the store in real time")]
 
+mod admin;
 mod batch;
 mod connection;
 mod fault;
@@ -17,6 +18,8 @@ mod thread;
 pub(crate) mod value;
 mod watcher;
 mod writer;
+
+pub use admin::{Admin, SharedTable};
 
 use crate::error::{Context, Error};
 use core::time::Duration;

@@ -119,12 +119,30 @@ fn check_name(member: MemberRecord, name: &str) -> Result<FleetEvent, (String, S
 
 fn row(stored: &StoredKey, home: &str) -> Result<FleetEvent, (String, String)> {
     let home = home_address(home).map_err(|why| (stored.key.clone(), why))?;
-    let Some(value) = &stored.value else { return Ok(FleetEvent::RowGone(home)) };
+    match &stored.value {
+        None => Ok(FleetEvent::RowGone(home)),
+        Some(value) => checked_row(stored, home, value).map(|row| FleetEvent::Row(Box::new(row))),
+    }
+}
+
+/// The key of the row of a home address.
+pub(super) fn row_key(home: &str) -> String {
+    format!("r/{home}")
+}
+
+/// The row that a key has; else the key, and what is wrong with it.
+pub(super) fn row_of(stored: &StoredKey) -> Result<PrefixTableRow, (String, String)> {
+    let home = home_address(stored.key.strip_prefix("r/").unwrap_or_default());
+    let home = home.map_err(|why| (stored.key.clone(), why))?;
+    checked_row(stored, home, stored.value.as_deref().unwrap_or_default())
+}
+
+fn checked_row(stored: &StoredKey, home: HomeAddress, value: &[u8]) -> Result<PrefixTableRow, (String, String)> {
     let row: PrefixTableRow = parse(&stored.key, value)?;
     if row.home_address != home {
         return Err((stored.key.clone(), "it is of another home address".to_owned()));
     }
-    Ok(FleetEvent::Row(Box::new(row)))
+    Ok(row)
 }
 
 /// The record of a home address; else the key, and what is wrong with it.

@@ -9,9 +9,9 @@ use etcd_client::{Client, EventType, GetOptions, KeyValue, WatchOptions, WatchRe
 use roam6_proto::contract::fleet::StoreFault;
 
 /// Keys in a page of a snapshot.
-const PAGE: i64 = 5000;
+pub(super) const PAGE: i64 = 5000;
 /// Largest message, octets: a page, or the changes that a watch catches up with.
-const MAX_MESSAGE: usize = 128 * 1024 * 1024;
+pub(super) const MAX_MESSAGE: usize = 128 * 1024 * 1024;
 
 /// Why a watch ended.
 enum End {
@@ -76,7 +76,7 @@ async fn snapshot(connection: &Connection, client: &Client) -> Result<u64, Fault
 }
 
 /// The first key behind all that begin with `prefix`, which ends with a slash.
-fn past(prefix: &str) -> Vec<u8> {
+pub(super) fn past(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     if let Some(last) = end.last_mut() {
         *last += 1;

@@ -466,8 +466,13 @@ impl ConfigFileArgs {
 #[derive(Args)]
 pub(crate) struct EnrollArgs {
     /// The home agent's prefix table file; created if it does not exist
-    #[arg(long, value_name = "FILE")]
-    pub(crate) table: PathBuf,
+    #[cfg_attr(feature = "fleet", arg(long, value_name = "FILE", required_unless_present = "fleet"))]
+    #[cfg_attr(not(feature = "fleet"), arg(long, value_name = "FILE", required = true))]
+    pub(crate) table: Option<PathBuf>,
+    /// Add it to the store of the fleet that the home agent is a member of, and so to all members, instead of a file
+    #[cfg(feature = "fleet")]
+    #[arg(long, conflicts_with_all = ["table", "name"])]
+    pub(crate) fleet: bool,
     /// Name of the mobile router: letters, digits, `-`, `_` and `.`, 16 octets at most
     #[arg(long, value_parser = mobile_name)]
     pub(crate) name: Option<String>,
@@ -480,7 +485,8 @@ pub(crate) struct EnrollArgs {
     /// The key file to write for the mobile router; must not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: PathBuf,
-    /// The home agent's configuration, to check the row against; by default the file next to the table that refers to it
+    /// The home agent's configuration, to check the row against; by default the file next to the table that refers to it, and of
+    /// a fleet /etc/roam6/roam6.toml
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Security parameter index, 256 or more; random by default

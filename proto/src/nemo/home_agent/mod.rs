@@ -184,10 +184,10 @@ impl HomeAgent {
                 self.unrestored.extend(records.iter().cloned());
                 self.restore_journal(now, out);
             }
-            #[cfg(feature = "fleet")]
-            Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(_)) if self.has_shared_rows() => {}
             Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table)) => {
                 let ipv4 = self.serves_ipv4();
+                #[cfg(feature = "fleet")]
+                let table = &self.with_shared_rows(table);
                 self.reload_prefix_table(now, table.clone(), out);
                 self.update_ipv4_forwarding(ipv4, out);
             }

@@ -1,4 +1,5 @@
-//! Rows of the prefix table that the store has: changes are merged into the table a few times a second.
+//! The prefix table of a member: the rows of its file, and those of the store, which all members have. Of two rows of one home
+//! address that of the store counts. Changes take effect a few times a second.
 
 use super::super::HomeAgent;
 use crate::contract::config::nemo::{PrefixTable, PrefixTableRow};
@@ -14,14 +15,13 @@ const MERGE_INTERVAL: Duration = Duration::from_millis(100);
 /// Changes of rows.
 #[derive(Debug, Default)]
 pub(super) struct SharedRows {
-    /// The store has had rows: it has the table, and no file.
-    in_use: bool,
-    changed: BTreeMap<HomeAddress, Option<Box<PrefixTableRow>>>,
+    /// The rows of the file, once the store has had rows.
+    own: Option<Arc<PrefixTable>>,
+    /// The rows of the store.
+    shared: BTreeMap<HomeAddress, Box<PrefixTableRow>>,
     merge_at: Option<Time>,
     /// The rows that a snapshot has named so far.
     named: Option<BTreeSet<HomeAddress>>,
-    /// Rows that the last snapshot has not named are gone.
-    keep_only: Option<BTreeSet<HomeAddress>>,
 }
 
 impl SharedRows {
@@ -29,14 +29,14 @@ impl SharedRows {
         if let Some(named) = &mut self.named {
             named.insert(row.home_address);
         }
-        self.in_use = true;
-        self.changed.insert(row.home_address, Some(Box::new(row.clone())));
+        self.shared.insert(row.home_address, Box::new(row.clone()));
         self.merge_at.get_or_insert(now + MERGE_INTERVAL);
     }
 
     pub(super) fn remove(&mut self, now: Time, home: HomeAddress) {
-        self.changed.insert(home, None);
-        self.merge_at.get_or_insert(now + MERGE_INTERVAL);
+        if self.shared.remove(&home).is_some() {
+            self.merge_at.get_or_insert(now + MERGE_INTERVAL);
+        }
     }
 
     pub(super) fn begin_snapshot(&mut self) {
@@ -44,8 +44,10 @@ impl SharedRows {
     }
 
     pub(super) fn end_snapshot(&mut self, now: Time) {
-        self.keep_only = self.named.take().filter(|_| self.in_use);
-        if self.keep_only.is_some() {
+        let named = self.named.take().unwrap_or_default();
+        let known = self.shared.len();
+        self.shared.retain(|home, _| named.contains(home));
+        if self.shared.len() < known {
             self.merge_at.get_or_insert(now);
         }
     }
@@ -55,28 +57,28 @@ impl SharedRows {
         self.merge_at
     }
 
-    /// The table after the changes.
-    fn merge(&mut self, table: &PrefixTable) -> PrefixTable {
+    /// The table of all rows; `present` is the table in force.
+    fn merge(&mut self, present: &Arc<PrefixTable>) -> PrefixTable {
         self.merge_at = None;
-        let rows = table.rows.iter().map(|row| (row.home_address, row.clone()));
-        let mut rows: BTreeMap<HomeAddress, PrefixTableRow> = rows.collect();
-        if let Some(keep) = self.keep_only.take() {
-            rows.retain(|home, _| keep.contains(home));
-        }
-        for (home, row) in core::mem::take(&mut self.changed) {
-            match row {
-                Some(row) => drop(rows.insert(home, *row)),
-                None => drop(rows.remove(&home)),
-            }
-        }
+        let own = self.own.get_or_insert_with(|| present.clone());
+        let shared = self.shared.values().map(|row| (row.home_address, (**row).clone()));
+        let rows = own.rows.iter().map(|row| (row.home_address, row.clone())).chain(shared);
+        let rows: BTreeMap<HomeAddress, PrefixTableRow> = rows.collect();
         PrefixTable { rows: rows.into_values().collect() }
     }
 }
 
 impl HomeAgent {
-    /// Whether the store has the prefix table.
-    pub(in super::super) fn has_shared_rows(&self) -> bool {
-        self.fleet.as_ref().is_some_and(|fleet| fleet.rows.in_use)
+    /// The table in force if the file has these rows.
+    pub(in super::super) fn with_shared_rows(&mut self, table: &Arc<PrefixTable>) -> Arc<PrefixTable> {
+        let rows = self.fleet.as_mut().map(|fleet| &mut fleet.rows).filter(|rows| rows.own.is_some());
+        rows.map_or_else(
+            || table.clone(),
+            |rows| {
+                rows.own = Some(table.clone());
+                Arc::new(rows.merge(table))
+            },
+        )
     }
 
     pub(super) fn merge_rows_if_due(&mut self, now: Time, out: &mut Outbox) {

@@ -1,10 +1,14 @@
 //! Another member was first: its record is adopted, and the update judged against it.
 
 use super::bench::*;
+use crate::Input;
+use crate::contract::command::{Command, HomeAgentCommand};
+use crate::contract::config::nemo::PrefixTable;
 use crate::contract::fleet::{Commit, FleetEvent, Stored};
 use crate::contract::item::Revision;
 use crate::nemo::home_agent::tests::bench::*;
-use roam6_wire::Sequence;
+use roam6_wire::{HomeAddress, Sequence};
+use std::sync::Arc;
 
 /// What another member has committed for the first mobile router a second ago, with this update.
 fn elsewhere(sequence: u16, source: &str) -> crate::contract::item::BindingRecord {
@@ -116,6 +120,37 @@ fn a_record_that_the_prefix_table_does_not_allow_is_not_served() {
     assert_eq!(bench.care_of(), Some(address("2001:db8:1::100")), "once the table allows it");
     bench.event(FleetEvent::RowGone(home()));
     bench.beat(1);
+    assert!(bench.care_of().is_none());
+}
+
+#[test]
+fn rows_of_the_file_and_of_the_store_are_served_together() {
+    let mut bench = Bench::new(fleet_config());
+    bench.store(elsewhere(5, "2001:db8:1::100"));
+    // The store gets the same row, and one whose prefix the file does not have.
+    let mut other = config().prefix_table.rows[0].clone();
+    other.home_address = HomeAddress(address("2001:db8:f00::77"));
+    other.prefixes = ["2001:db8:b00::/56".parse().unwrap()].into();
+    let head = Revision(bench.head + 10);
+    let record = elsewhere(5, "2001:db8:1::100");
+    let stored = Stored { home_address: home(), revision: Revision(bench.head + 1), record: Some(Box::new(record)) };
+    bench.event(FleetEvent::SnapshotBegins(head));
+    bench.event(FleetEvent::Stored(stored));
+    bench.event(FleetEvent::Row(Box::new(other)));
+    bench.event(FleetEvent::SnapshotEnds(head));
+    bench.beat(1);
+    assert!(bench.care_of().is_some(), "the row of the file is still there");
+    // A row of the store outlives the file's, and the other way round.
+    bench.event(FleetEvent::Row(Box::new(config().prefix_table.rows[0].clone())));
+    bench.beat(1);
+    let reload = |rows| Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(Arc::new(PrefixTable { rows })));
+    bench.bed.feed(Input::Command(reload(Vec::new())));
+    assert!(bench.care_of().is_some(), "the store has the row");
+    bench.bed.feed(Input::Command(reload(config().prefix_table.rows.clone())));
+    bench.event(FleetEvent::RowGone(home()));
+    bench.beat(1);
+    assert!(bench.care_of().is_some(), "the file has the row again");
+    bench.bed.feed(Input::Command(reload(Vec::new())));
     assert!(bench.care_of().is_none());
 }
 

@@ -1,6 +1,9 @@
 //! Keys for mobile routers: `roam6 keygen`, and `roam6 enroll`, which adds a row to the home agent's prefix table and writes
 //! the mobile router's key file.
 
+#[cfg(feature = "fleet")]
+mod fleet;
+
 use super::args::EnrollArgs;
 use super::output::print;
 use super::table_file::TableFile;
@@ -17,6 +20,7 @@ use roam6_proto::crypto::esp::Integrity;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// A new key.
@@ -58,37 +62,47 @@ pub(crate) fn new_key() -> Result<SharedKey, String> {
 /// # Errors
 /// See [`Failure`].
 pub(crate) fn enroll(args: &EnrollArgs) -> Result<ExitCode, Failure> {
-    add_row(args)?;
-    let (table, file) = (args.table.display(), args.key_file.display());
-    Ok(print(&format!("{} added to {table}; copy {file} to the mobile router\n", args.home_address)))
+    let (address, file) = (args.home_address, args.key_file.display());
+    #[cfg(feature = "fleet")]
+    if args.fleet {
+        let name = fleet::add_row(args)?;
+        return Ok(print(&format!("{address} added to the fleet {name}; copy {file} to the mobile router\n")));
+    }
+    let Some(table) = &args.table else { return Err(Failure::Other("--table is missing".to_owned())) };
+    add_row(args, table)?;
+    Ok(print(&format!("{address} added to {}; copy {file} to the mobile router\n", table.display())))
 }
 
-fn add_row(args: &EnrollArgs) -> Result<(), String> {
-    let table = TableFile::open(&args.table)?;
+fn add_row(args: &EnrollArgs, path: &Path) -> Result<(), String> {
+    let table = TableFile::open(path)?;
     if table.has(args.home_address)? {
-        let (table, address) = (args.table.display(), args.home_address);
+        let (table, address) = (path.display(), args.home_address);
         return Err(format!("{table} already has {address}; remove its [[mobile]] table first to give it a new key"));
     }
     let keys = Keys::generate(args.spi, args.ipsec)?;
     let row = keys.row(args);
-    let constraints = constraints(args)?;
+    let constraints = constraints(args, path)?;
     let home = || constraints.as_ref().map(PrefixTableConstraints::home_network).unwrap_or_default();
     table.check(&row, None, home).map_err(|why| format!("{} not added: {why}", args.home_address))?;
-    files::create(&args.key_file, &keys.file(), files::SECRET).map_err(|error| {
-        let hint = match error.kind() {
-            ErrorKind::AlreadyExists => "; choose another --key-file, or remove it if no mobile router uses it",
-            _ => "",
-        };
-        format!("{}: {error}{hint}", args.key_file.display())
-    })?;
+    create_key_file(&args.key_file, &keys)?;
     // Without a row the key file is useless.
     table.add(&row).inspect_err(|_| drop(fs::remove_file(&args.key_file)))
 }
 
+fn create_key_file(path: &Path, keys: &Keys) -> Result<(), String> {
+    files::create(path, &keys.file(), files::SECRET).map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::AlreadyExists => "; choose another --key-file, or remove it if no mobile router uses it",
+            _ => "",
+        };
+        format!("{}: {error}{hint}", path.display())
+    })
+}
+
 /// The home agent's settings, from `--config` or a file next to the table that refers to it; without either, the row is only
 /// compared with the other rows.
-fn constraints(args: &EnrollArgs) -> Result<Option<PrefixTableConstraints>, String> {
-    let Some(config) = &args.config else { return Ok(PrefixTableConstraints::find(&args.table)) };
+fn constraints(args: &EnrollArgs, table: &Path) -> Result<Option<PrefixTableConstraints>, String> {
+    let Some(config) = &args.config else { return Ok(PrefixTableConstraints::find(table)) };
     let read = PrefixTableConstraints::read(config);
     let none = || format!("{}: no valid [home_agent] table; run: roam6 check {0}", config.display());
     read.map(Some).ok_or_else(none)
@@ -162,8 +176,11 @@ mod tests {
     #[test]
     fn the_enrolled_row_and_key_file_agree() {
         let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mobiles.toml");
         let args = EnrollArgs {
-            table: folder.path().join("mobiles.toml"),
+            table: Some(path.clone()),
+            #[cfg(feature = "fleet")]
+            fleet: false,
             home_address: "2001:db8:1::100".parse().unwrap(),
             prefix: vec!["2001:db8:100::/56".parse().unwrap()],
             key_file: folder.path().join("mr1.key"),
@@ -172,9 +189,11 @@ mod tests {
             ipsec: false,
             name: Some("van".to_owned()),
         };
-        add_row(&args).unwrap();
+        add_row(&args, &path).unwrap();
         let second = EnrollArgs {
             table: args.table.clone(),
+            #[cfg(feature = "fleet")]
+            fleet: false,
             home_address: "2001:db8:1::101".parse().unwrap(),
             prefix: vec!["2001:db8:101::/64".parse().unwrap(), "2001:db8:102::/64".parse().unwrap()],
             key_file: folder.path().join("mr2.key"),
@@ -183,11 +202,11 @@ mod tests {
             ipsec: true,
             name: None,
         };
-        add_row(&second).unwrap();
+        add_row(&second, &path).unwrap();
 
         let mut rows = PrefixTableBuilder::new(HomeNetwork::default(), &PrefixTable::default());
-        rows.read(&args.table).unwrap();
-        let (table, refused) = rows.finish(&args.table);
+        rows.read(&path).unwrap();
+        let (table, refused) = rows.finish(&path);
         assert_eq!(refused, []);
         assert_eq!(table.rows.len(), 2);
         for (row, args) in table.rows.iter().zip([&args, &second]) {
@@ -196,7 +215,7 @@ mod tests {
             assert_eq!(matches!(row.authentication, Authentication::Ipsec(_)), args.ipsec);
         }
         let again = EnrollArgs { key_file: folder.path().join("mr3.key"), ..second };
-        assert!(add_row(&again).unwrap_err().contains("already has 2001:db8:1::101"));
+        assert!(add_row(&again, &path).unwrap_err().contains("already has 2001:db8:1::101"));
         assert!(!again.key_file.exists());
     }
 }
