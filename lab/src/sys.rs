@@ -142,7 +142,12 @@ pub(crate) fn open_packet_socket(interface: &str, ethertype: u16) -> io::Result<
 
 /// Whether `socket` becomes readable within `millis` milliseconds.
 pub(crate) fn is_readable_within(socket: &impl AsFd, millis: u16) -> io::Result<bool> {
-    let mut ready = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+    is_any_readable_within(&[socket], millis)
+}
+
+/// Whether one of several files becomes readable within `millis` milliseconds.
+pub(crate) fn is_any_readable_within(files: &[&impl AsFd], millis: u16) -> io::Result<bool> {
+    let mut ready: Vec<PollFd<'_>> = files.iter().map(|file| PollFd::new(file.as_fd(), PollFlags::POLLIN)).collect();
     Ok(poll(&mut ready, millis)? > 0)
 }
 

@@ -1,10 +1,9 @@
 //! A running roam6: the built binary, its configuration file, and its event stream.
 
-use super::host::Host;
+use super::host::{Host, cpu_time_of};
 use crate::clock;
 use crate::threads::Shared;
 use anyhow::{Context, Result, bail};
-use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 use roam6_proto::Report;
 use roam6_proto::contract::view::StreamEvent;
@@ -25,6 +24,8 @@ pub(crate) struct Daemon {
     pub(crate) host: Host,
     /// The reported events.
     pub(crate) events: Events,
+    /// Variables of its environment, from its next start on.
+    pub(crate) environment: Vec<(&'static str, String)>,
     config: PathBuf,
     daemon: Option<Child>,
     watcher: Option<Child>,
@@ -90,7 +91,8 @@ impl Daemon {
         fs::write(&path, header + config)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         let events = Events::default();
-        let mut daemon = Daemon { host: host.clone(), config: path, daemon: None, watcher: None, events };
+        let environment = Vec::new();
+        let mut daemon = Daemon { host: host.clone(), environment, config: path, daemon: None, watcher: None, events };
         daemon.spawn()?;
         Ok(daemon)
     }
@@ -104,6 +106,7 @@ impl Daemon {
             .arg("run")
             .arg("--config")
             .arg(&self.config)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn();
@@ -194,8 +197,7 @@ impl Daemon {
 
     /// CPU time used so far, by threads that have ended too.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
-        let pid = Pid::from_raw(i32::try_from(self.pid()?)?);
-        Ok(clock_getcpuclockid(pid)?.now()?.into())
+        cpu_time_of(self.pid()?)
     }
 
     /// Kills the daemon (SIGKILL).

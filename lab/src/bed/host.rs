@@ -5,6 +5,8 @@ use crate::sys::{ChildSetup, Offload, set_offload, set_up_child};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns};
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,6 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A host of the testbed. Cheap to clone; removed with its last clone.
 #[derive(Debug, Clone)]
@@ -155,6 +158,11 @@ impl Host {
 fn parse_reply(line: &str) -> Option<(usize, f64)> {
     let field = |name: &str| line.split(name).nth(1)?.split(' ').next();
     Some((field("icmp_seq=")?.parse().ok()?, field("time=")?.parse().ok()?))
+}
+
+/// CPU time that a process has used so far, by threads that have ended too.
+pub(crate) fn cpu_time_of(pid: u32) -> Result<Duration> {
+    Ok(clock_getcpuclockid(Pid::from_raw(i32::try_from(pid)?))?.now()?.into())
 }
 
 /// A process that is killed on drop.

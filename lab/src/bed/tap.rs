@@ -73,4 +73,10 @@ impl Tap {
     pub(crate) fn wait(&self, millis: u8) {
         sys::is_readable_within(&self.file, millis.into()).ok();
     }
+
+    /// Waits at most `millis` milliseconds for a packet from one of several devices.
+    pub(crate) fn wait_any<'a>(all: impl Iterator<Item = &'a Tap>, millis: u8) {
+        let files: Vec<&File> = all.map(|tap| &tap.file).collect();
+        sys::is_any_readable_within(&files, millis.into()).ok();
+    }
 }

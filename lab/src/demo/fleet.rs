@@ -4,7 +4,7 @@ use super::Demo;
 use crate::clock;
 use crate::load::{Delivery, Protocol, Train, Transfer, TransferLoad};
 use crate::report::chart::Chart;
-use crate::topology::fleet::{FleetNetwork, MEMBERS};
+use crate::topology::fleet::{FleetNetwork, FleetSetup, MEMBERS};
 use crate::ui::LineStyle;
 use anyhow::Result;
 use std::thread::sleep;
@@ -35,7 +35,7 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     demo.status(format!(
         "building {MEMBERS} home agents with one address, each with etcd and BIRD, and a router before them"
     ));
-    let mut network = FleetNetwork::build()?;
+    let mut network = FleetNetwork::build(&FleetSetup::default())?;
     network.emulator.capture(&demo.capture)?;
     demo.status("all members are healthy; the router has a route by each of them; the vehicle is bound at all three");
     let ends = || [network.vehicle.node(), network.correspondent()];
@@ -74,12 +74,12 @@ fn steps(demo: &mut Demo, network: &mut FleetNetwork, trains: &[Train]) -> Resul
     })?);
     demo.action("ha2 loses the store: it forwards, acknowledges nothing, and is the last choice");
     rows.push(measure(demo, trains, "ha2 loses the store", true, || {
-        network.member(2)?.freeze_store(true)?;
+        network.member(2)?.store.freeze(true)?;
         network.wait_for_state(2, "degraded")?;
         network.wait_for_routes(MEMBERS - 1)
     })?);
     rows.push(measure(demo, trains, "ha2 has the store again", true, || {
-        network.member(2)?.freeze_store(false)?;
+        network.member(2)?.store.freeze(false)?;
         network.wait_for_state(2, "healthy")?;
         network.wait_for_routes(MEMBERS)
     })?);

@@ -21,6 +21,9 @@ mod nemo_boards;
 mod nemo_brownout;
 mod nemo_crash;
 mod nemo_firewall;
+mod nemo_fleet;
+mod nemo_fleet_kills;
+mod nemo_fleet_places;
 mod nemo_flows;
 mod nemo_handover;
 mod nemo_home_agent_failover;
@@ -147,6 +150,12 @@ experiments! {
     nemo_crash, "nemo/crash", Exact, Here, "kill -9 of home agent and mobile router under traffic";
     nemo_firewall, "nemo/firewall", Timed, Here,
         "a stateful firewall on either end of the tunnel: packets that violate its rules, and its cost";
+    nemo_fleet, "nemo/fleet", Timed, Here,
+        "three home agents that are one, on etcd and BIRD: failures, registrations, replays, partitions, joining";
+    nemo_fleet_kills, "nemo/fleet-kills", Exact, Here,
+        "members of a fleet and nodes of its store are killed without end: acknowledgements that are lost";
+    nemo_fleet_places, "nemo/fleet-places", Timed, Here,
+        "a fleet in two places, 10 and 60 ms away: who pays for the distance";
     nemo_flows, "nemo/flows", Timed, Here, "path selection for 1, 8 and 64 flows: packets per second of CPU time";
     nemo_handover, "nemo/handover", Timed, Here, "gap and loss of planned, link-down, hard and black-hole handovers";
     nemo_home_agent_failover, "nemo/home-agent-failover", Timed, Here,

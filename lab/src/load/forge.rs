@@ -3,7 +3,7 @@
 use crate::clock;
 use roam6_proto::crypto::authenticator::{Timestamp, authenticate};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
-use roam6_wire::mobility::{BindingUpdate, Message, MobilityOption, UpdateFlags};
+use roam6_wire::mobility::{BindingAcknowledgement, BindingUpdate, Message, MobilityOption, UpdateFlags};
 use roam6_wire::{CareOfAddress, HomeAddress, Sequence};
 use std::net::Ipv6Addr;
 
@@ -109,11 +109,15 @@ impl UpdateRequest {
 
 /// Destination, status and sequence number of the Binding Acknowledgement in `packet`; `None` if it is another packet.
 pub(crate) fn parse_acknowledgement(packet: &[u8]) -> Option<(CareOfAddress, u8, Sequence)> {
+    let (to, answer) = binding_acknowledgement(packet)?;
+    Some((to, answer.status.0, answer.sequence))
+}
+
+/// Destination and contents of the Binding Acknowledgement in `packet`; `None` if it is another packet.
+pub(crate) fn binding_acknowledgement(packet: &[u8]) -> Option<(CareOfAddress, BindingAcknowledgement)> {
     let datagram = Datagram::parse(packet).ok().filter(|datagram| datagram.protocol == protocol::MOBILITY)?;
     match Message::parse(datagram.payload, datagram.real_source(), datagram.real_destination()).ok()? {
-        Message::BindingAcknowledgement(answer) => {
-            Some((CareOfAddress(datagram.destination), answer.status.0, answer.sequence))
-        }
+        Message::BindingAcknowledgement(answer) => Some((CareOfAddress(datagram.destination), answer)),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod chain_bench;
 pub(crate) mod datagrams;
 pub(crate) mod e_model;
 pub(crate) mod engine_bench;
+pub(crate) mod fleet_updates;
 pub(crate) mod forge;
 pub(crate) mod geo_stations;
 pub(crate) mod handover;

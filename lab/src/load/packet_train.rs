@@ -104,21 +104,45 @@ impl Train {
         Train::start_with(ends, port, [pattern, pattern])
     }
 
+    /// [`Train::start`] with datagrams that take turns at so many source ports: flows that routers spread.
+    pub(crate) fn start_flows(ends: [Endpoint<'_>; 2], port: u16, rate: u32, flows: u16) -> Result<Train> {
+        let interval = Duration::from_secs(1) / rate.max(1);
+        let pattern = Pattern { octets: DATAGRAM_OCTETS, interval, burst: |_| 1 };
+        let sockets = |end: &Endpoint<'_>| (0..flows).map(|_| open_socket(end, 0)).collect::<Result<Vec<UdpSocket>>>();
+        let from = [sockets(&ends[0])?, sockets(&ends[1])?];
+        Train::start_from(ends, port, [pattern, pattern], from)
+    }
+
     /// [`Train::start`] with these datagrams from the first endpoint to the second, and back.
     pub(crate) fn start_with(ends: [Endpoint<'_>; 2], port: u16, patterns: [Pattern; 2]) -> Result<Train> {
+        Train::start_from(ends, port, patterns, [Vec::new(), Vec::new()])
+    }
+
+    /// Without sockets to send from, those that receive are used.
+    fn start_from(
+        ends: [Endpoint<'_>; 2],
+        port: u16,
+        patterns: [Pattern; 2],
+        [mut from_here, mut from_there]: [Vec<UdpSocket>; 2],
+    ) -> Result<Train> {
         let ([first, second], [pattern, reverse_pattern]) = (ends, patterns);
         let (forward, reverse, mut workers) = (OneWayTrain::default(), OneWayTrain::default(), Workers::default());
         let (here, there) = (open_socket(&first, port)?, open_socket(&second, port)?);
         for (socket, flow) in [(there.try_clone()?, forward.clone()), (here.try_clone()?, reverse.clone())] {
             workers.spawn("train in", move |stop| receive(&socket, &flow, stop))?;
         }
+        for (sockets, receiver) in [(&mut from_here, here), (&mut from_there, there)] {
+            if sockets.is_empty() {
+                sockets.push(receiver);
+            }
+        }
         let out = [
-            (here, second.address, forward.clone(), pattern),
-            (there, first.address, reverse.clone(), reverse_pattern),
+            (from_here, second.address, forward.clone(), pattern),
+            (from_there, first.address, reverse.clone(), reverse_pattern),
         ];
-        for (socket, to, flow, pattern) in out {
+        for (sockets, to, flow, pattern) in out {
             let to = SocketAddrV6::new(to, port, 0, 0);
-            workers.spawn("train out", move |stop| send(&socket, to, &flow, pattern, stop))?;
+            workers.spawn("train out", move |stop| send(&sockets, to, &flow, pattern, stop))?;
         }
         Ok(Train { forward, reverse, interval: pattern.interval, workers })
     }
@@ -245,10 +269,10 @@ fn open_socket(end: &Endpoint<'_>, port: u16) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &OneWayTrain, pattern: Pattern, stop: &AtomicBool) {
+fn send(sockets: &[UdpSocket], to: SocketAddrV6, flow: &OneWayTrain, pattern: Pattern, stop: &AtomicBool) {
     sys::set_realtime_priority(REALTIME_PRIORITY);
     let mut next = clock::now();
-    let mut datagram = vec![0; pattern.octets.min(MAX_OCTETS)];
+    let (mut datagram, mut turns) = (vec![0; pattern.octets.min(MAX_OCTETS)], sockets.iter().cycle());
     for tick in 0.. {
         if stop.load(Ordering::Relaxed) {
             return;
@@ -262,7 +286,9 @@ fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &OneWayTrain, pattern: Patte
             if let Some(field) = datagram.first_chunk_mut() {
                 *field = number.to_be_bytes();
             }
-            socket.send_to(&datagram, to).ok(); // a refused datagram counts as lost
+            if let Some(socket) = turns.next() {
+                socket.send_to(&datagram, to).ok(); // a refused datagram counts as lost
+            }
         }
         next += pattern.interval;
         std::thread::sleep(next.saturating_duration_since(clock::now()));

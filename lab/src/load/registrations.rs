@@ -198,7 +198,8 @@ pub(crate) fn synthetic_router(number: u32) -> SyntheticRouter {
     }
 }
 
-fn home_address(number: u32) -> HomeAddress {
+/// Its home address.
+pub(crate) fn home_address(number: u32) -> HomeAddress {
     HomeAddress(Ipv6Addr::from_bits(0x2001_0db8_0001_0000_0000_0000_0001_0000 + u128::from(number)))
 }
 
