@@ -25,7 +25,7 @@ mod shim;
 #[path = "shim/absent.rs"]
 mod shim;
 #[cfg(feature = "geo-security")]
-mod signature;
+pub mod signature;
 mod state_file;
 pub mod survey;
 mod sys;

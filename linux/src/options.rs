@@ -38,6 +38,9 @@ pub struct HostOptions {
     /// The fleet that the home agent is a member of.
     #[cfg(feature = "fleet")]
     pub fleet: Option<crate::fleet::FleetOptions>,
+    /// The keys of secured GeoNetworking packets.
+    #[cfg(feature = "geo-security")]
+    pub signing_keys: crate::signature::SigningKeys,
     /// How long after a frame the host polls for the next without sleeping: a wake-up takes longer than handling a
     /// frame.
     pub busy_poll: Duration,

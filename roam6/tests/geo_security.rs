@@ -16,10 +16,12 @@ use roam6_wire::geo::{
 };
 use roam6_wire::security::{Certificate, Message, Psid, SignerField, UnsignedData};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
-use testbed::{BINARY, Namespace, run, wait_or_report};
+use testbed::{BINARY, Namespace, Running, run, wait_or_report};
 
 /// Sends an Ethernet frame, given in hexadecimal.
 const SENDER: &str = "
@@ -59,7 +61,7 @@ fn sign(packet: &[u8], lab: &Path, micros: u64) -> Vec<u8> {
     let octets = fs::read(lab.join("tickets/at-01.cert")).unwrap();
     let key = fs::read_to_string(lab.join("tickets/at-01.key")).unwrap();
     let (basic, payload) = packet.split_at(4);
-    let data = UnsignedData { payload, psid: Psid::GN_MANAGEMENT, generation_time: micros, location: None };
+    let data = UnsignedData::new(payload, Psid::GN_MANAGEMENT, micros);
     let to_be_signed = data.to_be_signed();
     let message = Message::of_data(&to_be_signed, &Certificate::parse(&octets).unwrap());
     let signature: Signature = SigningKey::from_pkcs8_pem(&key).unwrap().sign(message.octets());
@@ -82,6 +84,9 @@ fn a_strict_station_knows_only_stations_that_sign_with_trusted_certificates() {
     let folder = tempfile::tempdir().unwrap();
     let make = |name: &str| run(Command::new(BINARY).args(["geo", "cert", "make"]).arg(folder.path().join(name)));
     let (table, _) = (make("lab"), make("other"));
+    // It does not sign: the ticket is that of another station.
+    let table: Vec<&str> = table.lines().filter(|line| !line.starts_with("tickets")).collect();
+    let table = table.join("\n");
     place.shell("ip link add radio0 type veth peer name air && ip link set air up && ip link set radio0 up");
     let text = format!(
         "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[geo]\ninterfaces = [\"radio0\"]\n\
@@ -128,4 +133,261 @@ fn a_strict_station_knows_only_stations_that_sign_with_trusted_certificates() {
     for reason in ["not_authenticated", "bad_authenticator", "unknown_certificate"] {
         assert!(counters.contains(&format!("dropped_{reason}")), "{counters}");
     }
+}
+
+/// Two stations that sign, with certificates of one lab.
+struct SigningPair {
+    places: [Namespace; 2],
+    folder: tempfile::TempDir,
+    daemons: Vec<Running>,
+}
+
+impl SigningPair {
+    fn new(test: &str) -> Option<SigningPair> {
+        let (Some(one), Some(other)) = (Namespace::new(), Namespace::new()) else {
+            println!("skipped: {test}: no network namespaces here (not root?)");
+            return None;
+        };
+        one.shell(&format!("ip link add radio0 type veth peer name radio0 netns {}", other.number()));
+        let places = [one, other];
+        for place in &places {
+            place.shell("echo 1 > /proc/sys/net/ipv6/conf/radio0/disable_ipv6; ip link set radio0 up");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        run(Command::new(BINARY).args(["geo", "cert", "make", "--count", "4"]).arg(folder.path().join("lab")));
+        Some(SigningPair { places, folder, daemons: Vec::new() })
+    }
+
+    fn start(&mut self) {
+        for number in 0..2 {
+            let folder = self.folder.path();
+            let text = format!(
+                "run_dir = \"{0}/{number}/run\"\nstate_dir = \"{0}/{number}/state\"\n[geo]\ninterfaces = [\"radio0\"]\n\
+                 position = {{ latitude = 48.0, longitude = 11.00{number} }}\n\
+                 facilities = {{ station_id = {number}, length = 4.2, width = 1.8 }}\n\
+                 [geo.security]\nmode = \"strict\"\ntrust = [\"lab/root.cert\"]\nissuers = [\"lab/aa.cert\"]\n\
+                 tickets = \"lab/tickets/at-0{1}.cert\"\n[[geo.links]]\nname = \"gn0\"\naround = 1500\n",
+                folder.display(),
+                number + 1
+            );
+            let config = folder.join(format!("{number}.toml"));
+            fs::write(&config, text).unwrap();
+            self.daemons.push(self.places[number].roam6(&config));
+        }
+    }
+
+    fn ask(&self, number: usize, arguments: &[&str]) -> String {
+        let run_dir = self.folder.path().join(format!("{number}/run"));
+        let output = Command::new(BINARY).args(arguments).arg("--run-dir").arg(run_dir).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn story(&self) -> String {
+        let log = |number| fs::read_to_string(self.folder.path().join(format!("{number}.log"))).unwrap();
+        (0..2).map(|number| log(number) + &self.ask(number, &["show", "counters"])).collect()
+    }
+
+    fn link_local(&self, number: usize) -> Option<String> {
+        let shown =
+            self.places[number].command(&["ip", "-6", "-o", "address", "show", "dev", "gn0", "scope", "link"]).output();
+        let text = String::from_utf8(shown.unwrap().stdout).unwrap();
+        let address =
+            text.split_whitespace().find(|word| word.starts_with("fe80")).filter(|_| !text.contains("tentative"))?;
+        address.split('/').next().map(str::to_owned)
+    }
+}
+
+#[test]
+fn two_stations_that_sign_verify_each_other_and_exchange_cams_echoes_and_ipv6() {
+    let Some(mut pair) = SigningPair::new("stations that sign") else { return };
+    let file = pair.folder.path().join("road.pcap");
+    let tcpdump =
+        pair.places[0].command(&["tcpdump", "-U", "--immediate-mode", "-n", "-i", "radio0", "-w"]).arg(&file).spawn();
+    let mut tcpdump = Running(tcpdump.unwrap());
+    pair.start();
+    for number in 0..2 {
+        wait_or_report(
+            "a station is not verified",
+            || pair.ask(number, &["show", "stations"]).contains("verified"),
+            || pair.story(),
+        );
+        let knows_cam = || {
+            let ldm = pair.ask(number, &["show", "ldm"]);
+            ldm.lines().any(|line| line.split_whitespace().nth(1) == Some(if number == 0 { "1" } else { "0" }))
+        };
+        wait_or_report("a CAM is not in the LDM", knows_cam, || pair.ask(number, &["show", "ldm"]) + &pair.story());
+    }
+    wait_or_report("no address", || (0..2).all(|number| pair.link_local(number).is_some()), || pair.story());
+    let to = format!("{}%gn0", pair.link_local(1).unwrap());
+    let mtu = pair.places[0].shell("cat /sys/class/net/gn0/mtu");
+    assert_eq!(mtu.trim(), "1314", "1500, less the headers and the envelope with a digest");
+    for size in ["56", "1266"] {
+        let answered = || pair.places[0].ping(5, size, &to).contains("1 received");
+        wait_or_report("no echo reply by IPv6", answered, || pair.story());
+    }
+    let target = pair.link_local(1).unwrap();
+    let echo = || pair.ask(0, &["geo", "ping", &target, "--count", "1"]).contains("octets from");
+    wait_or_report("no echo reply by GeoNetworking", echo, || pair.story());
+    run(Command::new("kill").args(["-INT", &tcpdump.0.id().to_string()]));
+    tcpdump.0.wait().unwrap();
+    let count = |filter: &str| {
+        let mut tshark = Command::new("tshark");
+        tshark.arg("-r").arg(&file).args(["-n", "-Y", filter, "-T", "fields", "-e", "frame.number"]);
+        run(&mut tshark).lines().count()
+    };
+    assert_eq!(count("_ws.malformed"), 0);
+    assert!(count("ieee1609dot2.psid == 36") > 0 && count("ieee1609dot2.psid == 270549118") > 0);
+    // Basic Header next header 2: not a packet without signature.
+    assert_eq!(count("gnw") - count("geonw.bh.nh == 2"), 0);
+    let shown = run(Command::new(BINARY).args(["geo", "cert", "show"]).arg(&file));
+    let verdicts = |verdict: &str| shown.matches(&format!("signature    {verdict}")).count();
+    assert!(verdicts("valid") > 5 && verdicts("INVALID") == 0 && verdicts("not verified") == 0, "{shown}");
+}
+
+impl SigningPair {
+    /// The configuration of station `number`, whose network 2001:db8:N00::/64 is announced to neighbours.
+    fn start_with_networks(&mut self) {
+        let folder = self.folder.path().to_owned();
+        let own = folder.join("own");
+        fs::create_dir(&own).unwrap();
+        for ticket in 1..=3 {
+            for extension in ["cert", "key"] {
+                let name = format!("at-0{ticket}.{extension}");
+                fs::copy(folder.join("lab/tickets").join(&name), own.join(&name)).unwrap();
+            }
+        }
+        for number in 0..2 {
+            let security = match number {
+                0 => "tickets = \"own\"\npseudonyms = true\n",
+                _ => "tickets = \"lab/tickets/at-04.cert\"\n",
+            };
+            let text = format!(
+                "run_dir = \"{0}/{number}/run\"\nstate_dir = \"{0}/{number}/state\"\n[geo]\ninterfaces = [\"radio0\"]\n\
+                 position = {{ latitude = 48.0, longitude = 11.00{number} }}\n\
+                 facilities = {{ length = 4.2, width = 1.8 }}\n\
+                 [geo.security]\nmode = \"strict\"\ntrust = [\"lab/root.cert\"]\nissuers = [\"lab/aa.cert\"]\n{security}\
+                 [[geo.links]]\nname = \"gn0\"\naround = 1500\n\
+                 [mnpp]\nauth = \"none\"\nannounce = [\"2001:db8:{1}00::/64\"]\n\
+                 [[mnpp.accept]]\nauth = \"none\"\nprefixes = [\"2001:db8::/32\"]\n",
+                folder.display(),
+                number + 1
+            );
+            let config = folder.join(format!("{number}.toml"));
+            fs::write(&config, text).unwrap();
+            let place = &self.places[number];
+            place.shell(&format!("ip address add 2001:db8:{}00::1/128 dev lo", number + 1));
+            self.daemons.push(place.roam6(&config));
+        }
+    }
+
+    fn json(&self, number: usize, part: &str) -> serde_json::Value {
+        serde_json::from_str(&self.ask(number, &["show", part, "--json"])).unwrap_or_default()
+    }
+
+    /// What tells one pseudonym of the first station from another: octets that its packets would contain.
+    fn identity(&self, capture: &Path) -> Vec<(&'static str, Vec<u8>)> {
+        let position = self.json(0, "position");
+        let mid: Vec<u8> =
+            position["mid"].as_array().unwrap().iter().map(|octet| octet.as_u64().unwrap() as u8).collect();
+        let identifier = [&[mid[0] ^ 2], &mid[1..3], &[0xff, 0xfe], &mid[3..]].concat();
+        // The header of a CAM behind the port of CAMs: version, message, station ID.
+        let station = frames_of(capture, &mid).iter().find_map(|frame| {
+            let at = frame.windows(6).position(|part| part == [0x07, 0xd1, 0, 0, 2, 2])?;
+            Some(frame[at + 6..at + 10].to_vec())
+        });
+        let station = station.unwrap();
+        let shown = run(Command::new(BINARY).args(["geo", "cert", "show", "--json"]).arg(capture));
+        let packets: Vec<serde_json::Value> = serde_json::from_str(&shown).unwrap();
+        let source = mid.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":");
+        let is_own =
+            |packet: &&serde_json::Value| packet["packet"]["source"].as_str().is_some_and(|it| it.ends_with(&source));
+        let digest = packets.iter().find(is_own).unwrap()["packet"]["signer"].as_str().unwrap().to_owned();
+        let digest = u64::from_str_radix(&digest, 16).unwrap().to_be_bytes().to_vec();
+        vec![("address", mid), ("interface identifier", identifier), ("certificate", digest), ("station ID", station)]
+    }
+
+    fn capture(&self, name: &str) -> (std::path::PathBuf, Running) {
+        let file = self.folder.path().join(name);
+        let words = ["tcpdump", "-U", "--immediate-mode", "-n", "-i", "radio0", "-w"];
+        let tcpdump = self.places[1].command(&words).arg(&file).spawn();
+        (file, Running(tcpdump.unwrap()))
+    }
+}
+
+fn end(mut tcpdump: Running) {
+    run(Command::new("kill").args(["-INT", &tcpdump.0.id().to_string()]));
+    tcpdump.0.wait().unwrap();
+}
+
+/// The frames of a capture (pcap) that were sent by a link-layer address.
+fn frames_of(capture: &Path, source: &[u8]) -> Vec<Vec<u8>> {
+    let octets = fs::read(capture).unwrap();
+    let mut rest = &octets[24..];
+    let mut frames = Vec::new();
+    while let Some((head, after)) = rest.split_at_checked(16) {
+        let length = u32::from_le_bytes(head[8..12].try_into().unwrap()) as usize;
+        let Some((frame, next)) = after.split_at_checked(length) else { break };
+        frames.extend((frame[6..12] == *source).then(|| frame.to_vec()));
+        rest = next;
+    }
+    frames
+}
+
+#[test]
+fn no_field_of_a_former_pseudonym_is_sent_and_connections_of_the_mobile_network_live_on() {
+    let Some(mut pair) = SigningPair::new("pseudonyms") else { return };
+    let (before, tcpdump) = pair.capture("before.pcap");
+    pair.start_with_networks();
+    let has_route = || pair.ask(0, &["show", "networks"]).contains("2001:db8:200::/64");
+    wait_or_report("no network announced", has_route, || pair.story());
+    let reaches = || pair.places[0].ping(2, "56", "2001:db8:200::1").contains("1 received");
+    wait_or_report("the other network is not reached", reaches, || pair.story());
+    end(tcpdump);
+    let former = pair.identity(&before);
+    let hardware = pair.places[0].link_address("radio0");
+    let octet = |pair: &str| u8::from_str_radix(pair, 16).unwrap();
+    let hardware: Vec<u8> = hardware.split(':').map(octet).collect();
+
+    let listener = pair.places[1].enter(|| TcpListener::bind("[2001:db8:200::1]:7000").unwrap());
+    let mut client = pair.places[0].enter(|| TcpStream::connect("[2001:db8:200::1]:7000").unwrap());
+    let (mut server, _) = listener.accept().unwrap();
+    let mut exchange = |octet: u8| {
+        client.write_all(&[octet]).unwrap();
+        let mut received = [0];
+        server.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        server.read_exact(&mut received).unwrap();
+        assert_eq!(received, [octet]);
+    };
+    exchange(1);
+    pair.ask(0, &["geo", "pseudonym", "lock", "255"]);
+    pair.ask(0, &["geo", "pseudonym", "change"]);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let mid_of = |identity: &[(&str, Vec<u8>)]| identity[0].1.clone();
+    let mid_now = || {
+        let position = pair.json(0, "position");
+        position["mid"].as_array().unwrap().iter().map(|octet| octet.as_u64().unwrap() as u8).collect::<Vec<u8>>()
+    };
+    assert_eq!(mid_now(), mid_of(&former), "it is locked");
+    let (after, tcpdump) = pair.capture("after.pcap");
+    pair.ask(0, &["geo", "pseudonym", "unlock"]);
+    wait_or_report("the pseudonym is not changed", || mid_now() != mid_of(&former), || pair.story());
+    exchange(2);
+    let is_known = || {
+        let text: String = mid_now().iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":");
+        pair.ask(1, &["show", "stations"]).lines().any(|line| line.contains(&text) && line.contains("verified"))
+    };
+    wait_or_report("the new station is not verified", is_known, || pair.story());
+    exchange(3);
+    end(tcpdump);
+    let now = pair.identity(&after);
+    let frames = frames_of(&after, &mid_of(&now));
+    assert!(frames.len() > 5, "{}", frames.len());
+    let has = |octets: &[u8]| frames.iter().any(|frame| frame.windows(octets.len()).any(|part| part == octets));
+    for ((name, old), (_, new)) in former.iter().zip(&now) {
+        assert_ne!(old, new, "{name}");
+        assert!(has(new) || *name == "certificate", "the new {name} is in the capture");
+        assert!(!has(old), "the former {name}");
+    }
+    assert!(!has(&hardware), "the link-layer address of the interface");
+    assert!(frames_of(&after, &hardware).is_empty());
 }

@@ -61,6 +61,8 @@ pub struct Host {
     busy_poll_until: Time,
     cpu_latency: CpuLatency,
     sender: RawSender,
+    #[cfg(feature = "geo-security")]
+    signing_keys: crate::signature::SigningKeys,
     executor: Executor,
     interfaces: VecSet<String>,
     links: VecMap<LinkId, LinkEvent>,
@@ -126,6 +128,8 @@ impl Host {
             busy_poll_until: Time::ZERO,
             cpu_latency,
             sender: RawSender::open()?,
+            #[cfg(feature = "geo-security")]
+            signing_keys: options.signing_keys,
             executor,
             interfaces: options.interfaces,
             all_addresses: options.all_addresses,
@@ -202,10 +206,12 @@ impl Host {
                 Output::InterceptionQuery(link) => self.check_interception(link),
                 Output::Frame(frame) => self.send_frame(frame),
                 #[cfg(feature = "geo-security")]
+                Output::Sign(request) => self.queue_input(Input::Signed(self.signing_keys.sign(&request))),
+                #[cfg(feature = "geo-security")]
                 Output::Verify(request) => self.queue_input(Input::Verified(crate::signature::verify(&request))),
                 // An engine that asks for it comes with the feature.
                 #[cfg(not(feature = "geo-security"))]
-                Output::Verify(_) => {}
+                Output::Verify(_) | Output::Sign(_) => {}
                 Output::Report(value) => report(value),
             }
         }

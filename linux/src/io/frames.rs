@@ -14,11 +14,12 @@ use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{EthertypeSubscription, VirtualInterface};
 use roam6_proto::{Frame, LinkId};
 use roam6_wire::LinkAddress;
+use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Octets the kernel may queue for a socket.
-const RECEIVE_QUEUE: sys::Flag = 1024 * 1024;
+const RECEIVE_QUEUE: sys::Flag = 4 * 1024 * 1024;
 /// Octets of an Ethernet header, and of the largest frame received.
 const HEADER: usize = 14;
 const LARGEST: usize = HEADER + 9216;
@@ -51,6 +52,7 @@ struct FrameSocket {
 struct TapDevice {
     link: LinkId,
     device: OwnedFd,
+    address: LinkAddress,
 }
 
 impl Frames {
@@ -108,9 +110,16 @@ impl Frames {
             let tap = find(&mut netlink, name)?.ok_or_else(|| Error::new(name, "no such interface"))?;
             let link = LinkId(tap.index);
             self.watch(&device, link)?;
-            self.tap_devices.insert(name.to_owned(), TapDevice { link, device });
+            // Addresses that an operator has assigned outlive a change of the link-layer address.
+            let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/keep_addr_on_down"), "1");
+            self.tap_devices.insert(name.to_owned(), TapDevice { link, device, address: interface.address });
         }
-        let Some(tap) = self.tap_devices.get(name) else { return Ok(()) };
+        let Some(tap) = self.tap_devices.get_mut(name) else { return Ok(()) };
+        if std::mem::replace(&mut tap.address, interface.address) != interface.address {
+            // The kernel derives addresses when an interface comes up, and forgets them when it goes down only.
+            let down = LinkChange::of(tap.link.0).down();
+            change_link(&mut netlink, name, Request::change(Message::new(libc::RTM_SETLINK, &down)))?;
+        }
         let change = LinkChange::of(tap.link.0).up().with(libc::IFLA_ADDRESS, &interface.address.0).mtu(interface.mtu);
         change_link(&mut netlink, name, Request::change(Message::new(libc::RTM_SETLINK, &change)))
     }

@@ -100,7 +100,7 @@ fn traffic(value: &[u8]) -> Option<(TrafficCount, TrafficCount)> {
 pub(crate) struct LinkChange {
     /// 0 for a new interface.
     index: u32,
-    up: bool,
+    up: Option<bool>,
     attributes: Vec<u8>,
 }
 
@@ -117,7 +117,12 @@ impl LinkChange {
 
     /// Sets it up.
     pub(crate) fn up(self) -> LinkChange {
-        LinkChange { up: true, ..self }
+        LinkChange { up: Some(true), ..self }
+    }
+
+    /// Sets it down.
+    pub(crate) fn down(self) -> LinkChange {
+        LinkChange { up: Some(false), ..self }
     }
 
     /// Sets its MTU, octets.
@@ -142,8 +147,9 @@ impl LinkChange {
 
     /// `struct ifinfomsg` and attributes.
     pub(crate) fn octets(&self) -> Vec<u8> {
-        let flags = if self.up { (libc::IFF_UP as u32).to_ne_bytes() } else { [0; 4] };
-        [&[0; 4][..], &self.index.to_ne_bytes(), &flags, &flags, &self.attributes].concat()
+        let up = |is_set: bool| if is_set { (libc::IFF_UP as u32).to_ne_bytes() } else { [0; 4] };
+        let (flags, mask) = (up(self.up == Some(true)), up(self.up.is_some()));
+        [&[0; 4][..], &self.index.to_ne_bytes(), &flags, &mask, &self.attributes].concat()
     }
 }
 

@@ -109,6 +109,12 @@ impl Outbox {
         self.outputs.push(Output::Verify(request));
     }
 
+    /// Has the host sign a message.
+    #[cfg(feature = "geo-security")]
+    pub fn sign(&mut self, request: crate::contract::signature::SigningRequest) {
+        self.outputs.push(Output::Sign(request));
+    }
+
     /// Reports an event.
     pub fn report(&mut self, report: impl Into<Report>) {
         self.outputs.push(Output::Report(report.into()));

@@ -6,7 +6,7 @@ use crate::contract::command::Command;
 #[cfg(feature = "fleet")]
 use crate::contract::fleet::{Commit, FleetEvent};
 use crate::contract::item::{Key, TunnelId};
-use crate::contract::signature::VerificationResult;
+use crate::contract::signature::{SigningResult, VerificationResult};
 use roam6_wire::geo::Coordinates;
 use roam6_wire::{Bid, LinkAddress};
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,8 @@ pub enum Input {
     Interception(Interception),
     /// Whether a signature is valid: the answer to [`Output::Verify`](crate::contract::output::Output).
     Verified(VerificationResult),
+    /// A signature: the answer to [`Output::Sign`](crate::contract::output::Output).
+    Signed(SigningResult),
     /// An event of the fleet's store.
     #[cfg(feature = "fleet")]
     Fleet(FleetEvent),

@@ -4,7 +4,7 @@ use crate::base::ids::{ContextId, LinkId, PutId};
 use crate::contract::input::{Frame, Outcome};
 use crate::contract::item::{Item, Key, TunnelId};
 use crate::contract::report::Report;
-use crate::contract::signature::VerificationRequest;
+use crate::contract::signature::{SigningRequest, VerificationRequest};
 use roam6_wire::LinkAddress;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,8 @@ pub enum Output {
     InterceptionQuery(LinkId),
     /// Verify a signature.
     Verify(VerificationRequest),
+    /// Sign a message.
+    Sign(SigningRequest),
     /// Report an event.
     Report(Report),
 }

@@ -1,5 +1,6 @@
-//! Signatures that the host verifies: an engine has no time for elliptic curves, and a recording needs none to be replayed.
-//! Without the feature `geo-security` nothing is verified, and neither type has a value.
+//! Signatures that the host makes and verifies: an engine has no time for elliptic curves and holds no private keys, and a
+//! recording needs neither to be replayed. Without the feature `geo-security` nothing is signed or verified, and none of the
+//! types has a value.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,42 @@ pub struct VerificationResult {
     /// Whether the signature is valid; `false` too if the host could not verify it.
     pub valid: bool,
 }
+
+/// A message to sign with ECDSA, NIST P-256 and SHA-256. The host answers with exactly one [`SigningResult`], in the order of
+/// the requests.
+#[cfg(feature = "geo-security")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SigningRequest {
+    /// Returned in the result; never used again.
+    pub id: u64,
+    /// The digest of the certificate whose key signs (HashedId8).
+    #[serde(with = "crate::base::hex")]
+    pub certificate: Vec<u8>,
+    /// What ECDSA hashes and signs.
+    #[serde(with = "crate::base::hex")]
+    pub message: Vec<u8>,
+}
+
+/// A signature.
+#[cfg(feature = "geo-security")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SigningResult {
+    /// That of the request.
+    pub id: u64,
+    /// r and s, of the same length; empty if the host could not sign.
+    #[serde(with = "crate::base::hex")]
+    pub signature: Vec<u8>,
+}
+
+/// A message to sign: there is none.
+#[cfg(not(feature = "geo-security"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SigningRequest {}
+
+/// A signature: there is none.
+#[cfg(not(feature = "geo-security"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SigningResult {}
 
 /// A signature to verify: there is none.
 #[cfg(not(feature = "geo-security"))]

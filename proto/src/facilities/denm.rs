@@ -63,17 +63,20 @@ impl DenmRecord {
     /// Whether a station with these permissions (EN 302 637-3 §6.1.2.2, the octets behind the version) may report its cause. A
     /// message without cause ends an event.
     pub fn is_permitted(&self, permissions: [u8; 3]) -> bool {
-        let [a, b, c] = permissions.map(u32::from);
-        let bits = a << 16 | b << 8 | c;
-        let (cause, _) = self.cause();
-        cause == 0
-            || PERMITTED_CAUSES.iter().zip((0..24).rev()).any(|(known, bit)| *known == cause && bits >> bit & 1 == 1)
+        is_cause_permitted(self.cause().0, permissions)
     }
 
     /// When it was generated, milliseconds of TAI since 2004.
     pub fn reference_time(&self) -> u64 {
         self.denm.notification.management.reference_time
     }
+}
+
+/// Whether these permissions include a cause.
+pub fn is_cause_permitted(cause: u8, permissions: [u8; 3]) -> bool {
+    let [a, b, c] = permissions.map(u32::from);
+    let bits = a << 16 | b << 8 | c;
+    cause == 0 || PERMITTED_CAUSES.iter().zip((0..24).rev()).any(|(known, bit)| *known == cause && bits >> bit & 1 == 1)
 }
 
 /// The events of this station.
@@ -101,6 +104,11 @@ impl OwnEvent {
 }
 
 impl DenmService {
+    /// Without events; the next has this sequence number.
+    pub fn beginning_with(sequence: u16) -> DenmService {
+        DenmService { sequence, ..DenmService::default() }
+    }
+
     /// Executes a command; returns the message to send at once.
     pub fn execute(
         &mut self,

@@ -42,6 +42,14 @@ impl Facilities {
     /// Nothing is announced.
     pub fn announce(&mut self, _announcement: Option<Announcement>) {}
 
+    /// There are none.
+    pub fn has_own_events(&self) -> bool {
+        false
+    }
+
+    /// There is none.
+    pub fn change_station_id(&mut self) {}
+
     /// Nothing is to be done.
     pub fn deadline(&self, _own: Option<&EgoState>) -> Option<Time> {
         None

@@ -1,6 +1,7 @@
 //! The facilities of one station: generation and reception of CAM, DENM and SAM.
 
 use super::cam::{CamGenerator, DueCam};
+use super::cam_permissions;
 use super::denm::{DenmRecord, DenmService, Originator};
 use super::ldm::{EventSource, Ldm, LdmUpdate, StationUpdate};
 use super::sam::SamGenerator;
@@ -48,6 +49,8 @@ pub struct Facilities {
     sam: SamGenerator,
     ldm: Ldm,
     services: ServiceTable,
+    /// For station IDs.
+    entropy: Entropy,
 }
 
 impl Facilities {
@@ -61,8 +64,22 @@ impl Facilities {
             sam: SamGenerator::new(config.announcement.take()),
             ldm: Ldm::default(),
             services: ServiceTable::default(),
+            entropy: entropy.independent(),
             config,
         }
+    }
+
+    /// Whether events of this station are active.
+    pub fn has_own_events(&self) -> bool {
+        self.denm.iter().next().is_some()
+    }
+
+    /// Takes another station ID. What would tell that it is the same station is forgotten: the path history, and the sequence
+    /// number of events.
+    pub fn change_station_id(&mut self) {
+        self.station = (self.entropy.next_u64() & u64::from(u32::MAX)) as u32;
+        self.cam = CamGenerator::new(self.kind == ItsStationType::ROADSIDE_UNIT);
+        self.denm = DenmService::beginning_with((self.entropy.next_u64() & 0xffff) as u16);
     }
 
     /// The local dynamic map.
@@ -117,6 +134,13 @@ impl Facilities {
             // §5.3.4.1: single hop. Who is farther away cannot fill the map.
             (port::CAM, Ok(Message::Cam(_))) if !packet.extended.is_single_hop() => {
                 Some(dropped(DropReason::NotForUs, "CAM not sent by a neighbour"))
+            }
+            (port::CAM, Ok(Message::Cam(cam)))
+                if delivery
+                    .permissions
+                    .is_some_and(|permissions| !cam_permissions::is_permitted(&cam, permissions)) =>
+            {
+                Some(dropped(DropReason::NotPermitted, "the certificate does not permit what the CAM contains"))
             }
             (port::CAM, Ok(Message::Cam(cam))) => {
                 match self.ldm.put_station(now, its_time, packet.extended.source(), cam) {

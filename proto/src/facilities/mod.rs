@@ -6,6 +6,8 @@
 #[cfg(feature = "facilities")]
 pub mod cam;
 #[cfg(feature = "facilities")]
+mod cam_permissions;
+#[cfg(feature = "facilities")]
 pub mod denm;
 #[cfg(feature = "facilities")]
 mod engine;

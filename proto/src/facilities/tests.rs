@@ -203,6 +203,54 @@ fn a_denm_is_triggered_repeated_updated_and_terminated() {
 }
 
 #[test]
+fn a_cam_needs_the_permissions_for_its_containers_and_requests() {
+    use roam6_wire::its::cam::{Emergency, Rescue, SafetyCar, SpecialVehicle};
+    use roam6_wire::its::common::TrafficRule;
+    let two = |value: bool| {
+        let mut bits = roam6_wire::its::common::no_lights();
+        bits.truncate(2);
+        bits.fill(value);
+        bits
+    };
+    let off = || two(false);
+    let emergency =
+        |priority| SpecialVehicle::Emergency(Emergency { light_bar_siren: off(), incident: None, priority });
+    let safety = |traffic_rule, speed_limit| {
+        SpecialVehicle::SafetyCar(SafetyCar { light_bar_siren: off(), incident: None, traffic_rule, speed_limit })
+    };
+    let cases = [
+        (None, [0, 0]),
+        (Some(SpecialVehicle::Rescue(Rescue { light_bar_siren: off() })), [0x04, 0]),
+        (Some(emergency(None)), [0x02, 0]),
+        (Some(emergency(Some(two(true)))), [0x02, 0x60]),
+        (Some(safety(Some(TrafficRule::NoPassingForTrucks), None)), [0x01, 0x08]),
+        (Some(safety(Some(TrafficRule::PassToLeft), Some(60))), [0x01, 0x04]),
+    ];
+    for (special, needed) in cases {
+        let mut sender = Car::new(1);
+        let request = sender.next_message(0).remove(0);
+        let Ok(Message::Cam(mut cam)) = Message::parse(&request.payload[4..]) else { panic!("no CAM") };
+        cam.awareness.parameters.special_vehicle = special;
+        let payload = [&request.payload[..4], &Message::Cam(cam).emit().unwrap()].concat();
+        let request = PacketRequest { payload, ..request };
+        let bits = needed.iter().flat_map(|octet| (0..8).map(move |bit| octet & 1 << bit)).filter(|bit| *bit != 0);
+        assert_eq!(
+            Car::new(2).receive_permitted(1, sender.position(), &request, Some([needed[0], needed[1], 0])),
+            None
+        );
+        for (number, bit) in bits.enumerate() {
+            let mut lacking = [0xff, 0xff, 0];
+            let octet = usize::from(number >= needed[0].count_ones() as usize);
+            lacking[octet] &= !bit;
+            let report = Car::new(2).receive_permitted(1, sender.position(), &request, Some(lacking));
+            let is_refused =
+                matches!(report, Some(Report::Host(HostReport::Dropped { reason: DropReason::NotPermitted, .. })));
+            assert!(is_refused, "{needed:?} {lacking:?}");
+        }
+    }
+}
+
+#[test]
 fn a_denm_needs_the_permission_for_its_cause() {
     // Stationary vehicle (94) is bit 18, accident (2) bit 1.
     let permissions = [0, 0, 0x20];

@@ -129,6 +129,13 @@ impl<T> PacketBuffer<T> {
         dead.iter().filter_map(|number| self.remove(*number)).count()
     }
 
+    /// Removes the packets of a source, and returns their number.
+    pub fn remove_of(&mut self, source: LinkAddress) -> usize {
+        let own = self.packets.iter().filter(|(_, stored)| stored.owner.source == source).map(|(number, _)| *number);
+        let own: Vec<u64> = own.collect();
+        own.iter().filter_map(|number| self.remove(*number)).count()
+    }
+
     /// The number of packets.
     pub fn len(&self) -> usize {
         self.packets.len()

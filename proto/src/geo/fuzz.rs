@@ -10,11 +10,13 @@ use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::command::{Command, LifecycleCommand};
 use crate::contract::config::geo::{
-    AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, SecurityMode, VirtualLink,
+    AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, SecurityConfig, SecurityMode, VirtualLink,
 };
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Fix, Frame, Input, LinkEvent};
 use crate::contract::output::Output;
+#[cfg(feature = "geo-security")]
+use crate::contract::signature::{SigningResult, VerificationResult};
 use core::time::Duration;
 use roam6_wire::geo::{Coordinates, ETHERTYPE, ItsStationType, Packet, set_remaining_hop_limit};
 use roam6_wire::{LinkAddress, Reader};
@@ -52,6 +54,21 @@ pub fn run(data: &[u8]) {
     world.stop();
 }
 
+#[cfg(feature = "geo-security")]
+fn security(choice: u8) -> SecurityConfig {
+    match choice & 0xc0 {
+        0 => SecurityMode::Drop.into(),
+        0x40 => super::fuzz_security::config(SecurityMode::Strict),
+        0x80 => SecurityMode::Relay.into(),
+        _ => super::fuzz_security::config(SecurityMode::NonStrict),
+    }
+}
+
+#[cfg(not(feature = "geo-security"))]
+fn security(_choice: u8) -> SecurityConfig {
+    SecurityMode::Drop.into()
+}
+
 struct Harness {
     station: GeoStation,
     now: Time,
@@ -83,7 +100,7 @@ impl Harness {
             }],
             facilities: None,
             mib,
-            security: if choice & 128 == 0 { SecurityMode::Drop } else { SecurityMode::Relay }.into(),
+            security: security(choice),
         };
         let station = GeoStation::new(config, Entropy::seed_from_u64(u64::from(choice)));
         let mut world = Harness { station, now: Time::from_micros(1), sent: Vec::new() };
@@ -101,8 +118,10 @@ impl Harness {
         self.station.handle(self.now, input, &mut out);
         assert!(self.station.deadline().is_none_or(|at| at > self.now), "an expired timer was not handled");
         assert!(self.station.router().location_table().len() <= MAX_STATIONS);
-        let frames: Vec<Frame> = out
-            .drain()
+        let outputs: Vec<Output> = out.drain().collect();
+        let answered: usize = outputs.iter().map(|output| self.answer(output)).sum();
+        let frames: Vec<Frame> = outputs
+            .into_iter()
             .filter_map(|output| match output {
                 Output::Frame(frame) => Some(frame),
                 _ => None,
@@ -111,7 +130,27 @@ impl Harness {
         let on_air = frames.iter().filter(|frame| frame.link == RADIO).count();
         self.sent.extend(frames.into_iter().filter(|frame| frame.link == RADIO));
         self.sent.truncate(64);
-        on_air
+        on_air + answered
+    }
+
+    /// The host signs, and finds half of the signatures valid; the number of frames that were sent then.
+    #[cfg(feature = "geo-security")]
+    fn answer(&mut self, output: &Output) -> usize {
+        match output {
+            Output::Sign(request) => {
+                self.feed(&Input::Signed(SigningResult { id: request.id, signature: vec![1; 64] }))
+            }
+            Output::Verify(request) => {
+                let valid = request.message.first().is_some_and(|first| first & 1 == 1);
+                self.feed(&Input::Verified(VerificationResult { id: request.id, valid }))
+            }
+            _ => 0,
+        }
+    }
+
+    #[cfg(not(feature = "geo-security"))]
+    fn answer(&mut self, _output: &Output) -> usize {
+        0
     }
 
     /// A frame with these octets, from one of a few senders.

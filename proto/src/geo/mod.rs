@@ -8,6 +8,8 @@ pub mod echo;
 pub mod ego;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
+#[cfg(all(feature = "geo-security", any(test, feature = "fuzzing")))]
+mod fuzz_security;
 pub mod geometry;
 pub mod ipv6_adaptation;
 pub mod link_selection;
@@ -17,6 +19,8 @@ pub mod mnpp;
 pub mod multicast_listeners;
 pub mod packet_data_rate;
 mod planar;
+#[cfg(feature = "geo-security")]
+pub mod pseudonym;
 pub mod request;
 pub mod router;
 #[cfg(feature = "geo-security")]

@@ -2,6 +2,8 @@
 
 use super::echo::EchoService;
 use super::ipv6_adaptation::{Ipv6Adaptation, MAX_DESTINATIONS};
+#[cfg(feature = "geo-security")]
+use super::pseudonym::PseudonymSchedule;
 use super::request::{Delivery, PacketRequest, RequestError};
 use super::router::GeoRouter;
 use super::{geometry, view};
@@ -36,6 +38,11 @@ pub struct GeoStation {
     facilities: Option<Facilities>,
     /// When the facilities have a message due.
     facilities_due: Option<Time>,
+    /// When the pseudonym changes, if it does.
+    #[cfg(feature = "geo-security")]
+    pseudonyms: Option<PseudonymSchedule>,
+    #[cfg(feature = "geo-security")]
+    pseudonym_due: Option<Time>,
     /// Interfaces that are up.
     interfaces_up: VecMap<LinkId, InterfaceState>,
     /// The virtual links as last requested from the host: link-layer address and MTU.
@@ -63,9 +70,16 @@ impl GeoStation {
         let echoes = EchoService::new(entropy.fork());
         let seed = entropy.fork();
         let facilities = config.facilities.map(|facilities| Facilities::new(facilities, config.station, seed));
+        #[cfg(feature = "geo-security")]
+        let schedule_seed = entropy.independent();
         let router = GeoRouter::new(config.station, config.mib.clone(), entropy);
         #[cfg(feature = "geo-security")]
         let router = router.with_security(&config.security);
+        #[cfg(feature = "geo-security")]
+        let (router, pseudonyms) = match config.security.pseudonyms {
+            true => (router.with_pseudonyms(), Some(PseudonymSchedule::new(schedule_seed))),
+            false => (router, None),
+        };
         GeoStation {
             interfaces: config.interfaces,
             max_sdu: config.mib.max_sdu_size,
@@ -75,6 +89,10 @@ impl GeoStation {
             echoes,
             facilities,
             facilities_due: None,
+            #[cfg(feature = "geo-security")]
+            pseudonyms,
+            #[cfg(feature = "geo-security")]
+            pseudonym_due: None,
             interfaces_up: VecMap::new(),
             requested_links: None,
             stopped: false,
@@ -130,11 +148,15 @@ impl GeoStation {
             }
         }
         self.router.set_link(now, event);
+        #[cfg(feature = "geo-security")]
+        if let Some(mtu) = self.interfaces_up.values().map(|radio| radio.mtu).min() {
+            self.router.set_frame_mtu(mtu);
+        }
     }
 
     /// Warns of frames that are too small for IPv6 packets of the minimum MTU.
     fn warn_of_small_mtu(&self, event: &LinkEvent, out: &mut Outbox) {
-        let (has, needs) = (event.mtu, Ipv6Adaptation::MIN_FRAME_MTU);
+        let (has, needs) = (event.mtu, Ipv6Adaptation::MIN_FRAME_MTU + self.router.security_overhead());
         if has < needs && self.adaptation.names().next().is_some() {
             let name = &event.name;
             out.notice(format!(
@@ -163,7 +185,8 @@ impl GeoStation {
     /// Requests the virtual links with the address and MTU of the station.
     fn request_virtual_links(&mut self, out: &mut Outbox) {
         let Some(mtu) = self.interfaces_up.values().map(|radio| radio.mtu).min() else { return };
-        let wanted = (self.router.address().mid, Ipv6Adaptation::mtu(self.max_sdu, mtu));
+        let for_packet = mtu.saturating_sub(self.router.security_overhead());
+        let wanted = (self.router.address().mid, Ipv6Adaptation::mtu(self.max_sdu, for_packet));
         if self.requested_links == Some(wanted) {
             return;
         }
@@ -177,6 +200,10 @@ impl GeoStation {
     /// Receives a frame; returns the packet that is delivered to the upper layers (GN-DATA.indication, annex J).
     pub fn receive_frame<'a>(&mut self, now: Time, frame: &'a Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
         if self.adaptation.is_virtual_link(frame.link) {
+            if self.is_of_former_pseudonym(frame) {
+                out.report_drop(DropReason::NotForUs, None, "a packet with the former pseudonym");
+                return None;
+            }
             self.adaptation.observe(frame);
             let place = self.router.position(now).map(|position| position.place);
             if let Some(request) = self.adaptation.request(frame.clone(), place) {
@@ -190,6 +217,15 @@ impl GeoStation {
         let delivery = self.router.receive(now, frame, out)?;
         self.deliver(now, &delivery, out);
         Some(delivery)
+    }
+
+    /// Whether the host has sent a frame before the address of its interface was changed.
+    fn is_of_former_pseudonym(&self, frame: &Frame) -> bool {
+        #[cfg(feature = "geo-security")]
+        let has_pseudonyms = self.pseudonyms.is_some();
+        #[cfg(not(feature = "geo-security"))]
+        let has_pseudonyms = false;
+        has_pseudonyms && frame.source != self.router.address().mid
     }
 
     /// Delivers a packet to the upper layers.
@@ -240,6 +276,10 @@ impl GeoStation {
             Command::Geo(GeoCommand::AddGeoDestination(destination)) => self.put_destination(*destination, out),
             Command::Geo(GeoCommand::RemoveGeoDestination(address)) => self.adaptation.drop(*address),
             Command::Geo(GeoCommand::Denm(order)) => self.order_denm(now, order, out),
+            #[cfg(feature = "geo-security")]
+            Command::Geo(order @ (GeoCommand::ChangePseudonym | GeoCommand::LockPseudonym(_))) => {
+                self.order_pseudonym(now, order, out);
+            }
             Command::Geo(GeoCommand::ReloadAnnouncement(announcement)) => {
                 if let Some(facilities) = &mut self.facilities {
                     facilities.announce(announcement.as_deref().cloned());
@@ -269,8 +309,57 @@ impl GeoStation {
             self.check_area(area).map_err(|why| why.to_string())?;
         }
         let own = self.router.ego_state(now);
+        #[cfg(all(feature = "facilities", feature = "geo-security"))]
+        self.check_permission(order)?;
         let facilities = self.facilities.as_mut().ok_or("this station has no facilities")?;
         facilities.execute(now, order, own.as_ref())
+    }
+
+    #[cfg(feature = "geo-security")]
+    fn order_pseudonym(&mut self, now: Time, order: &GeoCommand, out: &mut Outbox) {
+        let Some(schedule) = &mut self.pseudonyms else {
+            return out.notice("no pseudonym changed or locked: the station has none (pseudonyms in [geo.security])");
+        };
+        match order {
+            GeoCommand::LockPseudonym(span) => schedule.lock(now, *span),
+            _ => schedule.order(),
+        }
+    }
+
+    /// Changes the pseudonym when it is due, and not while an event of this station is active, whose DENMs have its name.
+    #[cfg(feature = "geo-security")]
+    fn change_pseudonym(&mut self, now: Time, out: &mut Outbox) {
+        let Some(schedule) = &mut self.pseudonyms else { return };
+        if self.router.needs_other_certificate(now) {
+            schedule.order();
+        }
+        let has_events = self.facilities.as_ref().is_some_and(Facilities::has_own_events);
+        if schedule.is_due(now) && !has_events {
+            schedule.note_changed(now);
+            if self.router.change_pseudonym(now, out) {
+                if let Some(facilities) = &mut self.facilities {
+                    facilities.change_station_id();
+                }
+            } else {
+                out.notice("the pseudonym is kept: no other certificate in tickets is valid now");
+            }
+        }
+        self.pseudonym_due = schedule.deadline(now);
+    }
+
+    /// Refuses a DENM that receivers would refuse.
+    #[cfg(all(feature = "facilities", feature = "geo-security"))]
+    fn check_permission(&self, order: &DenmRequest) -> Result<(), String> {
+        let permissions = self.router.own_permissions(roam6_wire::security::Psid::DENM);
+        let permissions = permissions.ok_or("the certificate of this station does not permit DENMs")?;
+        match order {
+            DenmRequest::Trigger(event) | DenmRequest::Update(_, event)
+                if !crate::facilities::denm::is_cause_permitted(event.cause.0, permissions) =>
+            {
+                Err(format!("the certificate of this station does not permit the cause {}", event.cause.0))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Sends the messages of the facilities that are due; none while no interface is up.
@@ -321,7 +410,15 @@ impl Engine for GeoStation {
             }
             #[cfg(feature = "geo-security")]
             Input::Verified(result) => self.receive_verified(now, *result, out),
-            Input::Fix(fix) => self.router.set_fix(now, *fix),
+            #[cfg(feature = "geo-security")]
+            Input::Signed(result) => self.router.conclude_signature(now, result, out),
+            Input::Fix(fix) => {
+                self.router.set_fix(now, *fix);
+                #[cfg(feature = "geo-security")]
+                if let (Some(schedule), Some(fix)) = (&mut self.pseudonyms, fix) {
+                    schedule.set_place(fix.place);
+                }
+            }
             Input::Clock(clock) => self.router.set_clock(now, *clock),
             Input::Command(order) => self.execute(now, order, out),
             _ => {}
@@ -329,6 +426,8 @@ impl Engine for GeoStation {
         if self.stopped {
             return;
         }
+        #[cfg(feature = "geo-security")]
+        self.change_pseudonym(now, out);
         self.router.expire(now, out);
         while let Some(answer) = self.echoes.next_reply(now, ECHO) {
             self.send(now, answer, out);
@@ -339,7 +438,11 @@ impl Engine for GeoStation {
     }
 
     fn deadline(&self) -> Option<Time> {
-        [self.router.deadline(), self.echoes.deadline(), self.facilities_due]
+        #[cfg(feature = "geo-security")]
+        let pseudonym_due = self.pseudonym_due;
+        #[cfg(not(feature = "geo-security"))]
+        let pseudonym_due = None;
+        [self.router.deadline(), self.echoes.deadline(), self.facilities_due, pseudonym_due]
             .into_iter()
             .flatten()
             .min()

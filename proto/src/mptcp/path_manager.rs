@@ -129,6 +129,7 @@ impl PathManager {
             | Input::Flow(_)
             | Input::Activity(_)
             | Input::Verified(_)
+            | Input::Signed(_)
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
             | Input::Interception(_)

@@ -235,7 +235,8 @@ impl Harness {
                 | Output::LinkTrafficQuery(_)
                 | Output::PathTrafficQuery(_)
                 | Output::InterceptionQuery(_)
-                | Output::Verify(_) => {}
+                | Output::Verify(_)
+                | Output::Sign(_) => {}
             }
         }
         self.shim.view(self.now, &mut View::default());

@@ -423,7 +423,8 @@ impl Engine for Shim {
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
             | Input::Interception(_)
-            | Input::Verified(_) => {}
+            | Input::Verified(_)
+            | Input::Signed(_) => {}
             #[cfg(feature = "fleet")]
             Input::Fleet(_) => {}
         }

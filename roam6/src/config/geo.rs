@@ -4,6 +4,8 @@
 use super::spanned::Spanned;
 use super::toml_reader::{from_toml, plain_toml};
 use crate::config::duration::HumanDuration;
+#[cfg(feature = "geo-security")]
+use crate::config::geo_tickets;
 use crate::config::source::{Diagnostics, Problem};
 use crate::config::{announce, check, geo_security};
 use crate::daemon::position::track::Track;
@@ -39,6 +41,9 @@ pub(crate) struct Geo {
     pub(crate) busy_poll: Duration,
     /// How long no processor core sleeps after a frame.
     pub(crate) awake: Duration,
+    /// The keys that sign its packets.
+    #[cfg(feature = "geo-security")]
+    pub(crate) keys: Vec<geo_tickets::TicketKey>,
 }
 
 impl Geo {
@@ -191,12 +196,26 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> O
         _ => {}
     }
     let security = geo_security::validate(section.security.as_ref(), diagnostics);
-    let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib, security };
+    #[cfg(feature = "geo-security")]
+    if let Some(table) =
+        section.facilities.as_ref().filter(|table| table.station_id.is_some() && security.config.pseudonyms)
+    {
+        let hint = "leave station_id out, or write pseudonyms = false";
+        diagnostics.report(table.span(), "a station with pseudonyms has no fixed station_id", hint);
+    }
+    let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib, security: security.config };
     let mut duration =
         |written, name, most| diagnostics.duration(written, name, Duration::ZERO..=most).unwrap_or_default();
     let busy_poll = duration(&section.busy_poll, "busy_poll", MAX_BUSY_POLL);
     let awake = duration(&section.awake, "awake", MAX_AWAKE);
-    Some(Geo { config, position: position?, busy_poll, awake })
+    Some(Geo {
+        config,
+        position: position?,
+        busy_poll,
+        awake,
+        #[cfg(feature = "geo-security")]
+        keys: security.keys,
+    })
 }
 
 fn to_mib(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Mib {

@@ -4,9 +4,7 @@ use super::spanned::Spanned;
 use super::toml_reader::{from_toml, plain_toml};
 #[cfg(not(feature = "geo-security"))]
 use crate::config::source::Diagnostics;
-#[cfg(not(feature = "geo-security"))]
-use roam6_proto::contract::config::geo::SecurityConfig;
-use roam6_proto::contract::config::geo::SecurityMode;
+use roam6_proto::contract::config::geo::{SecurityConfig, SecurityMode};
 #[cfg(feature = "geo-security")]
 use std::path::PathBuf;
 
@@ -20,7 +18,18 @@ pub(crate) struct Section {
     #[cfg(feature = "geo-security")]
     revoked: Vec<Spanned<String>>,
     #[cfg(feature = "geo-security")]
+    tickets: Option<Spanned<PathBuf>>,
+    #[cfg(feature = "geo-security")]
+    pseudonyms: Option<Spanned<bool>>,
+    #[cfg(feature = "geo-security")]
     verify_rate: Option<Spanned<u32>>,
+}
+
+/// The settings of the engine, and what only the host has.
+pub(crate) struct Security {
+    pub(crate) config: SecurityConfig,
+    #[cfg(feature = "geo-security")]
+    pub(crate) keys: Vec<super::geo_tickets::TicketKey>,
 }
 
 plain_toml!(SecurityMode);
@@ -30,18 +39,20 @@ from_toml!(Section {
     #[cfg(feature = "geo-security")] trust = Vec::new(),
     #[cfg(feature = "geo-security")] issuers = Vec::new(),
     #[cfg(feature = "geo-security")] revoked = Vec::new(),
+    #[cfg(feature = "geo-security")] tickets,
+    #[cfg(feature = "geo-security")] pseudonyms,
     #[cfg(feature = "geo-security")] verify_rate,
 });
 
 /// Checks the table: secured packets are dropped, because this build cannot open them.
 #[cfg(not(feature = "geo-security"))]
-pub(crate) fn validate(section: Option<&Section>, diagnostics: &mut Diagnostics<'_>) -> SecurityConfig {
+pub(crate) fn validate(section: Option<&Section>, diagnostics: &mut Diagnostics<'_>) -> Security {
     let written = section.and_then(|section| section.mode.as_ref());
     if let Some(written) = written.filter(|mode| ***mode != SecurityMode::Drop) {
         let hint = "install the Debian package, build with --features geo-security, or write mode = \"drop\"";
         diagnostics.report(written.span(), "this build cannot open secured packets".to_owned(), hint);
     }
-    SecurityMode::Drop.into()
+    Security { config: SecurityMode::Drop.into() }
 }
 
 #[cfg(feature = "geo-security")]
@@ -49,8 +60,9 @@ pub(crate) use certificates::validate;
 
 #[cfg(feature = "geo-security")]
 mod certificates {
-    use super::Section;
+    use super::{Section, Security};
     use crate::certificate::{read as read_certificate, verify};
+    use crate::config::geo_tickets;
     use crate::config::source::Diagnostics;
     use crate::config::spanned::Spanned;
     use roam6_proto::contract::config::geo::{CertificateOctets, SecurityConfig, SecurityMode};
@@ -62,9 +74,9 @@ mod certificates {
     const MAX_LIST: usize = 64;
 
     /// Checks the table. Without it secured packets are relayed.
-    pub(crate) fn validate(section: Option<&Section>, diagnostics: &mut Diagnostics<'_>) -> SecurityConfig {
+    pub(crate) fn validate(section: Option<&Section>, diagnostics: &mut Diagnostics<'_>) -> Security {
         let mode = section.and_then(|section| section.mode.as_ref()).map_or(SecurityMode::Relay, |mode| **mode);
-        let Some(section) = section else { return mode.into() };
+        let Some(section) = section else { return Security { config: mode.into(), keys: Vec::new() } };
         match &section.mode {
             Some(written) if mode.verifies() && section.trust.is_empty() => {
                 let hint = "write trust = [\"root.cert\"], the certificate of a root authority";
@@ -75,6 +87,10 @@ mod certificates {
         if let Some(first) = section.trust.first().filter(|_| !mode.verifies()) {
             let hint = "write mode = \"strict\" or mode = \"non-strict\" too";
             diagnostics.report(first.span(), "certificates are trusted, and no signature is verified", hint);
+        }
+        if let Some(tickets) = section.tickets.as_ref().filter(|_| !mode.verifies()) {
+            let hint = "write mode = \"strict\" or mode = \"non-strict\" too";
+            diagnostics.report(tickets.span(), "packets are signed, and no signature is verified", hint);
         }
         diagnostics.limit(&section.trust, MAX_LIST, "root authorities", "list fewer");
         diagnostics.limit(&section.issuers, MAX_LIST, "authorisation authorities", "list fewer");
@@ -96,7 +112,7 @@ mod certificates {
     }
 
     /// Reads the certificates, and verifies their signatures.
-    fn read(section: &Section, config: SecurityConfig, diagnostics: &mut Diagnostics<'_>) -> SecurityConfig {
+    fn read(section: &Section, config: SecurityConfig, diagnostics: &mut Diagnostics<'_>) -> Security {
         let mut octets_of = |written: &[Spanned<PathBuf>]| -> Vec<(Vec<u8>, std::ops::Range<usize>)> {
             let read = |path: &Spanned<PathBuf>| match read_certificate(&diagnostics.source.resolve(path)) {
                 Ok(octets) => Some((octets, path.span())),
@@ -146,7 +162,21 @@ mod certificates {
                 diagnostics.report(span.clone(), what, hint);
             }
         }
+        known.extend(issuers.iter().filter_map(|(octets, _)| {
+            let authority = Certificate::parse(octets).ok()?;
+            Some((authority.digest(), authority))
+        }));
+        let (tickets, keys) =
+            section.tickets.as_ref().map(|written| geo_tickets::read(written, &known, diagnostics)).unwrap_or_default();
         let octets = |list: Vec<(Vec<u8>, _)>| list.into_iter().map(|(octets, _)| CertificateOctets(octets)).collect();
-        SecurityConfig { roots: octets(roots), authorities: octets(issuers), ..config }
+        let pseudonyms = section.pseudonyms.as_ref().filter(|written| ***written);
+        if let Some(written) = pseudonyms.filter(|_| tickets.len() < 2) {
+            let hint = "write tickets = \"DIRECTORY\" with two certificates or more, of this station alone";
+            diagnostics.report(written.span(), "pseudonyms change, and there are not two certificates", hint);
+        }
+        let pseudonyms = pseudonyms.is_some();
+        let config =
+            SecurityConfig { roots: octets(roots), authorities: octets(issuers), tickets, pseudonyms, ..config };
+        Security { config, keys }
     }
 }

@@ -9,6 +9,8 @@ pub(crate) mod fleet;
 mod flow;
 pub(crate) mod geo;
 mod geo_security;
+#[cfg(feature = "geo-security")]
+pub(crate) mod geo_tickets;
 pub(crate) mod home_agent;
 pub(crate) mod ipsec;
 pub(crate) mod key;

@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod part;
 
 use crate::daemon::handover_meter::MoveCounts;
+use core::time::Duration;
 use part::Part;
 use roam6_linux::firewall::Firewall;
 use roam6_linux::mptcp::diag::{Connection, Connections};
@@ -62,6 +63,10 @@ pub(crate) enum Request {
     DropArea(Ipv6Addr),
     /// Sends, updates or cancels an event notification.
     Denm(Box<DenmRequest>),
+    /// Changes the pseudonym of the GeoNetworking station.
+    ChangePseudonym,
+    /// Keeps the pseudonym for so long; zero ends that.
+    LockPseudonym(Duration),
     /// Has this member of a fleet hand over to the others, or serve again.
     #[cfg(feature = "fleet")]
     Fleet(roam6_proto::contract::command::FleetCommand),

@@ -192,7 +192,7 @@ fn needs_operator(reason: DropReason) -> bool {
         D::RateLimited | D::Secured | D::AreaTooLarge | D::BufferFull | D::TooLong => true,
         D::BadValidator | D::Unverified | D::PeerError | D::Implausible | D::NotPermitted => true,
         #[cfg(feature = "geo-security")]
-        D::UnknownCertificate | D::InvalidCertificate | D::OverBudget => true,
+        D::UnknownCertificate | D::InvalidCertificate | D::NoCertificate | D::OverBudget => true,
         #[cfg(feature = "fleet")]
         D::FleetNotReady => false,
         D::NotForUs | D::NotOnLink | D::StaleSequence | D::Unsolicited | D::Duplicate => false,

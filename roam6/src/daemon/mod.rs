@@ -356,6 +356,8 @@ impl Daemon {
             Request::PutArea(area) => Command::Geo(GeoCommand::AddGeoDestination(area)),
             Request::DropArea(address) => Command::Geo(GeoCommand::RemoveGeoDestination(address)),
             Request::Denm(request) => Command::Geo(GeoCommand::Denm(*request)),
+            Request::ChangePseudonym => Command::Geo(GeoCommand::ChangePseudonym),
+            Request::LockPseudonym(span) => Command::Geo(GeoCommand::LockPseudonym(span)),
             #[cfg(feature = "fleet")]
             Request::Fleet(command) => {
                 if self.config.fleet.as_ref().is_none_or(|fleet| fleet.store.is_empty()) {

@@ -1,5 +1,7 @@
 //! Host options for the roles of a configuration.
 
+#[cfg(feature = "geo-security")]
+use crate::config::geo_tickets;
 use crate::config::{Accel, Config, DataPlane, Firewall};
 use core::time::Duration;
 use roam6_linux::firewall::Policy;
@@ -85,6 +87,8 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
             Firewall::Obey => Policy::Obey,
             Firewall::Bypass => Policy::Bypass,
         },
+        #[cfg(feature = "geo-security")]
+        signing_keys: config.geo.as_ref().map(|geo| geo_tickets::signing_keys(&geo.keys)).unwrap_or_default(),
         #[cfg(feature = "fleet")]
         fleet: config.fleet.as_ref().and_then(crate::config::fleet::Fleet::host_options),
         device: TUNNEL_DEVICE.to_owned(),

@@ -117,7 +117,8 @@ impl<E: Engine> Engine for MptcpHost<E> {
                     | Output::LinkTrafficQuery(_)
                     | Output::PathTrafficQuery(_)
                     | Output::InterceptionQuery(_)
-                    | Output::Verify(_) => {}
+                    | Output::Verify(_)
+                    | Output::Sign(_) => {}
                 }
             }
         }

@@ -229,7 +229,7 @@ impl World {
                 Output::InterceptionQuery(_) => {}
                 Output::Frame(frame) => self.send_frame(id, &frame),
                 // No host of these worlds has certificates.
-                Output::Verify(_) => {}
+                Output::Verify(_) | Output::Sign(_) => {}
                 Output::Report(report) => self.observations.push(Observation::Reported(id, report)),
             }
         }

@@ -103,6 +103,11 @@ impl Message {
         Message::new(HashAlgorithm::Sha256, to_be_signed, &signer.canonical())
     }
 
+    /// The same with the canonical form of the certificate, which is hashed once for each packet, but made once only.
+    pub fn with_canonical(to_be_signed: &[u8], canonical: &[u8]) -> Message {
+        Message::new(HashAlgorithm::Sha256, to_be_signed, canonical)
+    }
+
     /// The hash algorithm of all three hashes.
     pub fn algorithm(&self) -> HashAlgorithm {
         self.algorithm

@@ -12,15 +12,15 @@ use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 
 /// Presence bits of the preamble.
-mod field {
-    pub(super) const GENERATION_TIME: u8 = 0x40;
-    pub(super) const EXPIRY_TIME: u8 = 0x20;
-    pub(super) const LOCATION: u8 = 0x10;
-    pub(super) const P2PCD_LEARNING: u8 = 0x08;
-    pub(super) const MISSING_CRL: u8 = 0x04;
-    pub(super) const ENCRYPTION_KEY: u8 = 0x02;
+pub(super) mod field {
+    pub(in crate::security) const GENERATION_TIME: u8 = 0x40;
+    pub(in crate::security) const EXPIRY_TIME: u8 = 0x20;
+    pub(in crate::security) const LOCATION: u8 = 0x10;
+    pub(in crate::security) const P2PCD_LEARNING: u8 = 0x08;
+    pub(in crate::security) const MISSING_CRL: u8 = 0x04;
+    pub(in crate::security) const ENCRYPTION_KEY: u8 = 0x02;
     /// All, and the extension bit.
-    pub(super) const ALL: u8 = 0xfe;
+    pub(in crate::security) const ALL: u8 = 0xfe;
 }
 
 /// Extension additions, by their number.

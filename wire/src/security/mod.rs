@@ -20,7 +20,7 @@ mod signed_data;
 pub use certificate::{Certificate, CertificateId, IssuerIdentifier, TimeUnit, ValidityPeriod};
 pub use certificate_writer::{Issuance, UnsignedCertificate};
 pub use curve::{Curve, CurvePoint, PointForm, PublicKey, Signature};
-pub use emit::{SignerField, UnsignedData};
+pub use emit::{DIGEST_OVERHEAD, SignerField, UnsignedData};
 pub use hash::{HashAlgorithm, HashedId3, HashedId8, Message};
 pub use header_info::{HashedId3List, HeaderInfo, Location};
 pub use permissions::{

@@ -9,8 +9,8 @@ use p256::ecdsa::{Signature, VerifyingKey};
 use roam6_wire::fuzz;
 use roam6_wire::geo::{Coordinates, SecuredPacket};
 use roam6_wire::security::{
-    Certificate, Curve, HashedId8, IssuerIdentifier, Location, Message, PointForm, Psid, PublicKey, SignedData,
-    SignerField, SignerIdentifier, UnsignedData, limits,
+    Certificate, Curve, HashedId3, HashedId8, IssuerIdentifier, Location, Message, PointForm, Psid, PublicKey,
+    SignedData, SignerField, SignerIdentifier, UnsignedData, limits,
 };
 use std::collections::BTreeMap;
 
@@ -196,7 +196,7 @@ fn what_is_emitted_is_read_again() {
     for (psid, location) in [(Psid::CAM, None), (Psid::DENM, Some(location)), (Psid::IPV6, None), (Psid(0), None)] {
         for length in [0, 0x7f, 0x80, 0x100, 1400] {
             let payload = vec![7; length];
-            let data = UnsignedData { payload: &payload, psid, generation_time: 5, location };
+            let data = UnsignedData { location, ..UnsignedData::new(&payload, psid, 5) };
             let to_be_signed = data.to_be_signed();
             let signer = HashedId8([1, 2, 3, 4, 5, 6, 7, 8]);
             let octets = UnsignedData::emit(&to_be_signed, SignerField::Digest(signer), ([3; 32], [4; 32]));
@@ -239,4 +239,39 @@ fn tshark_reads_the_same() {
         let psid = psid.split(',').next().unwrap();
         assert_eq!((malformed, psid, time, seen), ("", field("psid"), field("time"), digest), "{}", vector.name);
     }
+}
+
+/// The same octets as another implementation writes, for the fields that roam6 sends.
+#[test]
+fn data_to_be_signed_are_those_of_the_vectors() {
+    let mut compared = 0;
+    for Vector { name, octets, .. } in good_data() {
+        let signed = SignedData::read(&octets).unwrap();
+        let header = signed.header;
+        let requests: Vec<HashedId3> = header.requests.iter().collect();
+        let certificate = header.requested_certificate();
+        let (Some(generation_time), 0, None, false, false, None) = (
+            header.generation_time,
+            header.unknown_additions,
+            header.expiry_time,
+            header.has_missing_crl,
+            header.has_encryption_key,
+            header.p2pcd_learning_request,
+        ) else {
+            continue;
+        };
+        let data = UnsignedData {
+            location: header.location,
+            requests: &requests,
+            requested_certificate: certificate.as_ref().map(|certificate| certificate.octets()),
+            ..UnsignedData::new(signed.payload, header.psid, generation_time)
+        };
+        // Bitmaps of other widths, and an empty list, are never written.
+        if (name.starts_with("bitmap-") && name != "bitmap-2") || name == "requests-0" {
+            continue;
+        }
+        assert_eq!(data.to_be_signed(), signed.to_be_signed(), "{name}");
+        compared += 1;
+    }
+    assert!(compared > 40, "{compared}");
 }

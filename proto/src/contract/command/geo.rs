@@ -2,6 +2,7 @@
 
 use crate::contract::config::facilities::{Announcement, DenmRequest};
 use crate::contract::config::geo::{EchoRequest, GeoDestination};
+use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
@@ -20,6 +21,10 @@ pub enum GeoCommand {
     RemoveGeoDestination(Ipv6Addr),
     /// Triggers, updates or terminates a DENM.
     Denm(DenmRequest),
+    /// Changes the pseudonym of the station at the next opportunity.
+    ChangePseudonym,
+    /// Keeps the pseudonym of the station for so long; zero ends that.
+    LockPseudonym(Duration),
     /// Replaces the service announcement (SAM) of the station.
     #[serde(rename = "announce")]
     ReloadAnnouncement(Option<Box<Announcement>>),

@@ -45,6 +45,14 @@ pub struct SecurityConfig {
     #[cfg(feature = "geo-security")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revoked: Vec<[u8; 8]>,
+    /// Authorisation tickets of this station, whose keys the host has; without any, its packets are not signed.
+    #[cfg(feature = "geo-security")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tickets: Vec<CertificateOctets>,
+    /// Whether the station changes its pseudonym: its addresses, and the ticket in use.
+    #[cfg(feature = "geo-security")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pseudonyms: bool,
     /// Signatures verified a second, at most.
     #[cfg(feature = "geo-security")]
     pub verify_rate: u32,
@@ -58,6 +66,8 @@ impl Default for SecurityConfig {
             roots: Vec::new(),
             authorities: Vec::new(),
             revoked: Vec::new(),
+            tickets: Vec::new(),
+            pseudonyms: false,
             verify_rate: 5000,
         }
     }

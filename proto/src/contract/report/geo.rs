@@ -25,5 +25,8 @@ reports! {
         /// An echo request was not sent.
         #[display("echo request not sent: {why}")]
         EchoNotSent as "echo_refused" { identifier: u32, sequence: u32, why: String },
+        /// The station has another address and certificate; `dropped` packets of the former were still buffered.
+        #[display("pseudonym changed: address {mid}, certificate {certificate}")]
+        PseudonymChanged as "pseudonym_changed" { mid: LinkAddress, certificate: String, dropped: usize },
     }
 }

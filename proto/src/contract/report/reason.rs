@@ -94,6 +94,9 @@ pub enum DropReason {
     InvalidCertificate,
     /// The certificate does not permit the packet.
     NotPermitted,
+    /// This station has no certificate, valid now, to sign with.
+    #[cfg(feature = "geo-security")]
+    NoCertificate,
     /// More signatures to verify than the budget allows.
     #[cfg(feature = "geo-security")]
     OverBudget,

@@ -66,7 +66,8 @@ impl GeoRouter {
     /// replaced.
     pub(super) fn interface(&self, before: Option<Interface>, device: LinkAddress) -> Interface {
         let is_given_up = self.former_address.is_some_and(|given_up| given_up.address == device);
-        let made = Interface { device, address: if is_given_up { self.address.mid } else { device } };
+        let is_random = is_given_up || self.has_random_address();
+        let made = Interface { device, address: if is_random { self.address.mid } else { device } };
         before.filter(|before| before.device == device).unwrap_or(made)
     }
 

@@ -81,28 +81,6 @@ impl TransitPacket {
 }
 
 impl GeoRouter {
-    /// Forwards a packet of this station.
-    pub(super) fn route_own(
-        &mut self,
-        now: Time,
-        target: Target,
-        mut bytes: Vec<u8>,
-        class: TrafficClass,
-        out: &mut Outbox,
-    ) {
-        let sent = self.position(now).map_or(self.ego.timestamp(now), |own| own.timestamp);
-        let id = PacketId::new(self.address.mid, self.sequence, sent);
-        // Contention begins with a broadcast of the packet (§E.3).
-        let step = match self.mib.non_area {
-            NonAreaForwarding::Contention if self.location_table.has_neighbours() || !class.store_carry_forward() => {
-                ForwardingDecision::Broadcast
-            }
-            NonAreaForwarding::Contention => ForwardingDecision::Buffer,
-            NonAreaForwarding::Greedy => self.advance_perimeter(now, &target.goal, (id, class, None), &mut bytes),
-        };
-        self.apply_decision(now, step, target, None, bytes, out);
-    }
-
     /// Forwards a packet of another station towards its goal.
     pub(super) fn forward(&mut self, now: Time, goal: Goal, mut passing: TransitPacket, out: &mut Outbox) {
         let step = match (self.mib.non_area, goal) {
@@ -188,7 +166,7 @@ impl GeoRouter {
             && geometry::angle(first, own, again) < f64::from(self.mib.cbf_sector_angle)
     }
 
-    fn apply_decision(
+    pub(super) fn apply_decision(
         &mut self,
         now: Time,
         step: ForwardingDecision,

@@ -3,6 +3,9 @@
 
 mod duplicate_address;
 mod forwarding;
+mod origination;
+#[cfg(feature = "geo-security")]
+mod pseudonym;
 mod receive;
 mod recovery;
 #[cfg(feature = "geo-security")]
@@ -18,7 +21,7 @@ use super::location_service::{LocationService, LookupExpiry};
 use super::location_table::{Hop, LocationTable};
 use super::request::PacketRequest;
 #[cfg(feature = "geo-security")]
-use super::security::Verifier;
+use super::security::{PacketSigner, Verifier};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::small_timers::SmallTimerQueue;
@@ -35,6 +38,8 @@ use crate::contract::view::PositionView;
 use core::time::Duration;
 use duplicate_address::{FormerAddress, Interface, SentPositions};
 use forwarding::Goal;
+#[cfg(feature = "geo-security")]
+use origination::OwnPacket;
 use recovery::PerimeterState;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ETHERTYPE, GeoAddress, ItsStationType, LongPositionVector};
@@ -83,6 +88,21 @@ pub struct GeoRouter {
     /// Verifies signatures, in modes in which they are verified.
     #[cfg(feature = "geo-security")]
     verifier: Option<Verifier>,
+    /// Signs own packets, if this station has certificates.
+    #[cfg(feature = "geo-security")]
+    signer: Option<PacketSigner<OwnPacket>>,
+    /// Whether its addresses are random and change.
+    #[cfg(feature = "geo-security")]
+    is_pseudonymous: bool,
+    /// Whether it was reported that this station cannot sign.
+    #[cfg(feature = "geo-security")]
+    unsigned_reported: bool,
+    /// When the last CAM was sent: it carries what beacons carry otherwise.
+    #[cfg(feature = "geo-security")]
+    last_cam: Option<Time>,
+    /// When the last beacon was sent.
+    #[cfg(feature = "geo-security")]
+    last_beacon: Option<Time>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,6 +152,16 @@ impl GeoRouter {
             security: SecurityMode::default(),
             #[cfg(feature = "geo-security")]
             verifier: None,
+            #[cfg(feature = "geo-security")]
+            signer: None,
+            #[cfg(feature = "geo-security")]
+            is_pseudonymous: false,
+            #[cfg(feature = "geo-security")]
+            unsigned_reported: false,
+            #[cfg(feature = "geo-security")]
+            last_cam: None,
+            #[cfg(feature = "geo-security")]
+            last_beacon: None,
         }
     }
 
@@ -139,7 +169,25 @@ impl GeoRouter {
     #[cfg(feature = "geo-security")]
     pub fn with_security(mut self, security: &SecurityConfig) -> GeoRouter {
         (self.security, self.verifier) = (security.mode, Verifier::new(security));
+        self.signer = self.verifier.as_ref().and_then(|_| PacketSigner::new(&security.tickets));
         self
+    }
+
+    /// Octets by which security makes a packet of IPv6 longer.
+    pub fn security_overhead(&self) -> u32 {
+        #[cfg(feature = "geo-security")]
+        if self.signer.is_some() {
+            return u32::try_from(roam6_wire::security::DIGEST_OVERHEAD).unwrap_or(u32::MAX);
+        }
+        0
+    }
+
+    /// Sets the smallest MTU of the interfaces that are up.
+    #[cfg(feature = "geo-security")]
+    pub fn set_frame_mtu(&mut self, mtu: u32) {
+        if let Some(signer) = &mut self.signer {
+            signer.set_max_frame(usize::try_from(mtu).unwrap_or(usize::MAX));
+        }
     }
 
     /// This station's address.
@@ -213,13 +261,24 @@ impl GeoRouter {
             self.location_table.remove_neighbours(|hop| hop.link == event.link);
             return;
         };
-        if self.links.is_empty() && self.former_address.is_none() {
+        if self.links.is_empty() && self.former_address.is_none() && !self.has_random_address() {
             self.address.mid = address;
         }
         let interface = self.interface(self.links.get(&event.link).copied(), address);
         if self.links.insert(event.link, interface).is_none() {
             self.schedule_first_beacon(now);
         }
+    }
+
+    /// Whether the address of this station is never that of an interface.
+    #[cfg(feature = "geo-security")]
+    fn has_random_address(&self) -> bool {
+        self.is_pseudonymous
+    }
+
+    #[cfg(not(feature = "geo-security"))]
+    fn has_random_address(&self) -> bool {
+        false
     }
 
     /// Sets the wall clock.
@@ -305,6 +364,16 @@ impl GeoRouter {
     fn schedule_first_beacon(&mut self, now: Time) {
         let jitter = self.jitter();
         self.agenda.set(Timer::Beacon, now + jitter / 4);
+    }
+
+    /// Sends the next beacon at a random time within `span`, if none is due before.
+    #[cfg(feature = "geo-security")]
+    fn schedule_beacon_within(&mut self, now: Time, span: Duration) {
+        let most = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let at = now + Duration::from_micros(self.entropy.below(most));
+        if self.agenda.deadline_of(&Timer::Beacon).is_some_and(|due| due > at + span) {
+            self.agenda.set(Timer::Beacon, at);
+        }
     }
 
     /// Restarts the beacon timer, as each single-hop packet does (§10.3.6.2).

@@ -49,10 +49,6 @@ pub(super) struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
-    pub(super) fn is_secured(&self) -> bool {
-        self.trust != Trust::Unsigned
-    }
-
     #[cfg(feature = "geo-security")]
     fn permissions(&self) -> Option<[u8; 3]> {
         self.signer.map(|signer| signer.permissions)
@@ -274,8 +270,7 @@ impl GeoRouter {
         out: &mut Outbox,
     ) {
         if self.is_own(sought) {
-            // A station that signs its requests ignores an unsigned reply.
-            if !arrival.is_secured() {
+            if self.answers(arrival) {
                 self.send_ls_reply(now, origin, out);
             }
         } else if let Some(passing) = self.transit_packet(now, arrival, out) {
@@ -352,6 +347,15 @@ impl GeoRouter {
         let most = MAX_NEIGHBOUR_RANGES * f64::from(self.mib.max_range);
         let own = self.ego.place(now).filter(|_| self.ego.has_fix());
         own.is_some_and(|own| geometry::distance(own, source.place) > most)
+    }
+
+    /// Whether a location service request is answered. A station that signs its requests ignores an unsigned reply.
+    fn answers(&self, arrival: &Arrival<'_>) -> bool {
+        #[cfg(feature = "geo-security")]
+        if arrival.trust == Trust::Verified {
+            return self.signer.is_some();
+        }
+        arrival.trust == Trust::Unsigned
     }
 
     pub(super) fn is_own(&self, address: GeoAddress) -> bool {

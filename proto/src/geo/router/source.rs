@@ -1,13 +1,13 @@
 //! Source operations: EN 302 636-4-1 §10.3.6 (beacons), §10.3.7 (location service), §10.3.8 to §10.3.12 (packets of the
 //! upper layers).
 
-use super::forwarding::{Goal, Target};
+use super::forwarding::Goal;
+use super::origination::{NextStep, OwnPacket};
 use super::{ActiveRepetition, GeoRouter, MAX_REPETITIONS, Timer};
 use crate::base::time::Time;
 use crate::contract::config::geo::TransportType;
 use crate::contract::engine::Outbox;
 use crate::contract::report::DropReason;
-use crate::geo::buffer::Owner;
 use crate::geo::geometry;
 use crate::geo::location_service::{Enqueued, MAX_LOOKUPS};
 use crate::geo::request::{PacketRequest, RequestError};
@@ -77,7 +77,7 @@ impl GeoRouter {
             TransportType::TopologyBroadcast(hops) => {
                 let origin = self.next_source_vector(now)?;
                 let packet = self.packet(&request, ExtendedHeader::TopoBroadcast(origin), hops.max(1));
-                self.send_out(now, packet, out);
+                self.originate(now, packet, OwnPacket { class: request.class, next: NextStep::Broadcast }, out);
                 Ok(())
             }
             TransportType::SingleHop => {
@@ -85,19 +85,9 @@ impl GeoRouter {
                 let packet = self.packet(&request, ExtendedHeader::SingleHop { source, media: [0; 4] }, 1);
                 self.restart_beacon(now);
                 self.sent_positions.record(&source);
-                self.send_out(now, packet, out);
+                self.originate(now, packet, OwnPacket { class: request.class, next: NextStep::Broadcast }, out);
                 Ok(())
             }
-        }
-    }
-
-    /// Broadcasts a packet; buffers it instead if there is no neighbour and its traffic class allows it (§10.3.9.2).
-    fn send_out(&mut self, now: Time, bytes: Vec<u8>, out: &mut Outbox) {
-        let store = TrafficClass(bytes.get(6).copied().unwrap_or(0)).store_carry_forward();
-        if store && !self.location_table.has_neighbours() {
-            self.buffer_packet(now, self.own_target(Goal::AllNeighbours), bytes, out);
-        } else {
-            self.send_broadcast_frame(&bytes, out);
         }
     }
 
@@ -133,8 +123,8 @@ impl GeoRouter {
         let origin = self.next_source_vector(now)?;
         let bytes =
             self.packet(&request, ExtendedHeader::GeoUnicast { origin, destination }, self.mib.default_hop_limit);
-        let target = self.own_target(Goal::Station(address.mid, destination.place));
-        self.route_own(now, target, bytes, request.class, out);
+        let next = self.route_step(now, Goal::Station(address.mid, destination.place));
+        self.originate(now, bytes, OwnPacket { class: request.class, next }, out);
         Ok(())
     }
 
@@ -153,17 +143,12 @@ impl GeoRouter {
             (false, area) => ExtendedHeader::GeoAnycast { origin, area },
         };
         let bytes = self.packet(request, extended, self.mib.default_hop_limit);
-        if geometry::contains(area, place) {
-            self.send_out(now, bytes, out);
-        } else {
-            self.route_own(now, self.own_target(Goal::Place(area.center)), bytes, request.class, out);
-        }
+        let next = match geometry::contains(area, place) {
+            true => NextStep::Broadcast,
+            false => self.route_step(now, Goal::Place(area.center)),
+        };
+        self.originate(now, bytes, OwnPacket { class: request.class, next }, out);
         Ok(())
-    }
-
-    fn own_target(&self, goal: Goal) -> Target {
-        let own = self.address.mid;
-        Target { goal, owner: Owner { sender: own, source: own } }
     }
 
     fn next_source_vector(&mut self, now: Time) -> Result<SequencedSource, RequestError> {
@@ -214,13 +199,17 @@ impl GeoRouter {
     pub(super) fn beacon(&mut self, now: Time, out: &mut Outbox) {
         let Some(source) = self.position(now).filter(|_| !self.links.is_empty()) else { return };
         self.restart_beacon(now);
+        #[cfg(feature = "geo-security")]
+        {
+            self.last_beacon = Some(now);
+        }
         self.sent_positions.record(&source);
         let bytes = self.control_packet(ExtendedHeader::Beacon { source }, 1);
-        self.send_broadcast_frame(&bytes, out);
+        self.originate(now, bytes, OwnPacket::CONTROL, out);
         if self.mib.beacon_hops > 1 {
             let origin = SequencedSource { sequence: self.next_sequence(), source };
             let bytes = self.control_packet(ExtendedHeader::TopoBroadcast(origin), self.mib.beacon_hops);
-            self.send_broadcast_frame(&bytes, out);
+            self.originate(now, bytes, OwnPacket::CONTROL, out);
         }
     }
 
@@ -228,7 +217,7 @@ impl GeoRouter {
     pub(super) fn send_ls_request(&mut self, now: Time, sought: GeoAddress, out: &mut Outbox) {
         let Ok(origin) = self.next_source_vector(now) else { return };
         let bytes = self.control_packet(ExtendedHeader::LocationRequest { origin, sought }, self.mib.default_hop_limit);
-        self.send_broadcast_frame(&bytes, out);
+        self.originate(now, bytes, OwnPacket::CONTROL, out);
     }
 
     /// Sends an LS reply (§10.3.7.3), within the rates per requester and in all.
@@ -244,8 +233,8 @@ impl GeoRouter {
         let destination = asker.source.short();
         let bytes =
             self.control_packet(ExtendedHeader::LocationReply { origin, destination }, self.mib.default_hop_limit);
-        let target = self.own_target(Goal::Station(destination.address.mid, destination.place));
-        self.route_own(now, target, bytes, TrafficClass(self.mib.traffic_class), out);
+        let next = self.route_step(now, Goal::Station(destination.address.mid, destination.place));
+        self.originate(now, bytes, OwnPacket { class: TrafficClass(self.mib.traffic_class), next }, out);
     }
 
     pub(super) fn count_expired(&self, packets: usize, out: &mut Outbox) {

@@ -7,6 +7,8 @@ mod restart;
 #[cfg(feature = "geo-security")]
 mod secured;
 #[cfg(feature = "geo-security")]
+mod signing;
+#[cfg(feature = "geo-security")]
 mod verified;
 
 use super::*;
@@ -37,6 +39,9 @@ struct Air {
     /// Stations that sign their own packets, with their certificates.
     #[cfg(feature = "geo-security")]
     tickets: BTreeMap<u8, verified::Holder>,
+    /// The certificates that hosts have keys of.
+    #[cfg(feature = "geo-security")]
+    holders: Vec<verified::Holder>,
     /// Signatures that hosts have verified.
     #[cfg(feature = "geo-security")]
     verifications: usize,
@@ -86,6 +91,8 @@ impl Air {
             envelopes: BTreeMap::new(),
             #[cfg(feature = "geo-security")]
             tickets: BTreeMap::new(),
+            #[cfg(feature = "geo-security")]
+            holders: Vec::new(),
             #[cfg(feature = "geo-security")]
             verifications: 0,
         };
@@ -153,6 +160,8 @@ impl Air {
                 }
                 #[cfg(feature = "geo-security")]
                 Output::Verify(request) => self.answer(number, &request),
+                #[cfg(feature = "geo-security")]
+                Output::Sign(request) => self.sign(number, &request),
                 _ => {}
             }
         }
@@ -163,6 +172,10 @@ impl Air {
     #[cfg(feature = "geo-security")]
     fn secured(&mut self, number: u8, frame: Frame) -> Frame {
         if roam6_wire::geo::is_secured(&frame.bytes) {
+            if self.is_of_own(number, &frame) {
+                self.note_envelope(&frame);
+                return frame;
+            }
             let first = self.envelopes.get(&frame.bytes[4..]);
             assert!(first.is_some(), "station {number} has changed {frame:?}");
             assert!(first.is_some_and(|first| frame.bytes[3] < *first), "the hop limit of {frame:?} was {first:?}");

@@ -7,11 +7,16 @@ use crate::contract::report::DropReason;
 use crate::contract::signature::SignatureAlgorithm;
 use p256::elliptic_curve::sec1::ToEncodedPoint;
 use roam6_wire::geo::Coordinates;
-use roam6_wire::security::{Certificate, CertificateId, Curve, HashAlgorithm, HashedId8, IssuerIdentifier, PublicKey};
+use roam6_wire::security::{
+    Certificate, CertificateId, Curve, HashAlgorithm, HashedId3, HashedId8, IssuerIdentifier, PublicKey,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Authorities above a certificate, at most.
 const MAX_CHAIN: usize = 4;
+
+/// Authorities learnt from other stations, at most.
+pub(super) const MAX_LEARNT: usize = 64;
 
 /// A public key that the host can verify signatures with.
 #[derive(Debug, Clone)]
@@ -76,6 +81,8 @@ impl Authority {
 pub(super) struct Authorities {
     known: BTreeMap<HashedId8, Authority>,
     revoked: BTreeSet<HashedId8>,
+    /// Those of `known` that are not in the configuration.
+    learnt: usize,
 }
 
 impl Authorities {
@@ -96,7 +103,45 @@ impl Authorities {
             let key = SignatureKey::of(&certificate.verification_key);
             known.insert(certificate.digest(), Authority { octets: octets.0.clone(), issuer, key });
         }
-        Authorities { known, revoked: config.revoked.iter().copied().map(HashedId8).collect() }
+        Authorities { known, revoked: config.revoked.iter().copied().map(HashedId8).collect(), learnt: 0 }
+    }
+
+    /// The certificate with this short name; none of a root, which nobody learns from other stations.
+    pub(super) fn find(&self, name: HashedId3) -> Option<&[u8]> {
+        let found = self.known.iter().find(|(digest, authority)| digest.short() == name && authority.issuer.is_some());
+        found.map(|(_, authority)| authority.octets.as_slice())
+    }
+
+    /// The trusted root that has issued the certificate of an authority, which is new here; `time` in seconds of TAI since
+    /// 2004.
+    pub(super) fn root_of(&self, certificate: &Certificate<'_>, time: u64) -> Result<&Authority, Refusal> {
+        if matches!(certificate.id, CertificateId::None) || certificate.issue_permissions.is_none() {
+            let detail = "the certificate asked for is not that of an authority";
+            return Err(Refusal::refuted(DropReason::InvalidCertificate, detail));
+        }
+        check_validity(certificate, time)?;
+        let chain = self.chain(certificate)?;
+        match chain.as_slice() {
+            [root] if root.issuer.is_none() => Ok(root),
+            _ => Err(Refusal::open(DropReason::UnknownCertificate, "no trusted root has issued the certificate")),
+        }
+    }
+
+    /// Adds an authority whose signature was verified; `false` if there is no room.
+    pub(super) fn add(&mut self, octets: Vec<u8>) -> Result<bool, Refusal> {
+        let certificate = parsed(&octets)?;
+        let IssuerIdentifier::Digest(_, issuer) = certificate.issuer else { return Ok(true) };
+        let digest = certificate.digest();
+        let key = SignatureKey::of(&certificate.verification_key);
+        if self.known.contains_key(&digest) {
+            return Ok(true);
+        }
+        if self.learnt >= MAX_LEARNT {
+            return Ok(false);
+        }
+        self.learnt += 1;
+        self.known.insert(digest, Authority { octets, issuer: Some(issuer), key });
+        Ok(true)
     }
 
     /// The chain above a certificate: its issuer first, its root last.
@@ -111,7 +156,7 @@ impl Authorities {
         while let Some(digest) = next {
             let Some(authority) = self.known.get(&digest).filter(|_| chain.len() < MAX_CHAIN) else {
                 let detail = format!("the authority {digest} is not known, or not trusted");
-                return Err(Refusal::open(DropReason::UnknownCertificate, detail));
+                return Err(Refusal::missing(digest, detail));
             };
             if self.revoked.contains(&digest) {
                 return Err(Refusal::refuted(

@@ -8,9 +8,11 @@
 
 mod authorities;
 mod budget;
+mod learning;
 mod profile;
 mod region;
 mod replay;
+mod signing;
 mod tickets;
 
 use crate::base::time::Time;
@@ -23,8 +25,9 @@ use crate::contract::signature::{VerificationRequest, VerificationResult};
 use authorities::{Authorities, SignatureKey};
 use budget::{Budget, SenderKind};
 use roam6_wire::geo::SecuredPacket;
-use roam6_wire::security::{Certificate, HashedId8, Message, Psid, Signature, SignedData, Ssp};
+use roam6_wire::security::{Certificate, HashedId3, HashedId8, Message, Psid, Signature, SignedData, Ssp};
 use sha2::{Digest, Sha256};
+pub use signing::{PacketSigner, Unsigned};
 use tickets::{Ticket, TicketCache};
 
 /// Packets whose signatures the host is verifying, at most.
@@ -44,7 +47,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    fn its_seconds(self) -> u64 {
+    pub(super) fn its_seconds(self) -> u64 {
         self.its_micros / 1_000_000
     }
 }
@@ -67,17 +70,24 @@ pub struct Refusal {
     pub detail: String,
     /// Whether somebody with other certificates, or more time, might verify it.
     pub is_open: bool,
+    /// The certificate that is missing here to tell.
+    pub missing: Option<HashedId8>,
 }
 
 impl Refusal {
     /// The packet is wrong whoever looks at it.
-    fn refuted(reason: DropReason, detail: impl Into<String>) -> Refusal {
-        Refusal { reason, detail: detail.into(), is_open: false }
+    pub(super) fn refuted(reason: DropReason, detail: impl Into<String>) -> Refusal {
+        Refusal { reason, detail: detail.into(), is_open: false, missing: None }
     }
 
     /// This station cannot tell.
-    fn open(reason: DropReason, detail: impl Into<String>) -> Refusal {
-        Refusal { reason, detail: detail.into(), is_open: true }
+    pub(super) fn open(reason: DropReason, detail: impl Into<String>) -> Refusal {
+        Refusal { reason, detail: detail.into(), is_open: true, missing: None }
+    }
+
+    /// A certificate is not known here.
+    fn missing(certificate: HashedId8, detail: impl Into<String>) -> Refusal {
+        Refusal { missing: Some(certificate), ..Refusal::open(DropReason::UnknownCertificate, detail) }
     }
 }
 
@@ -103,6 +113,8 @@ pub struct Verifier {
     budget: Budget,
     /// Hashes of certificates with an invalid signature.
     invalid: std::collections::VecDeque<u64>,
+    /// Certificates of authorities that stations have sent, and whose signatures are being verified.
+    pending_authorities: VecMap<u64, Vec<u8>>,
 }
 
 /// A packet whose signature, or whose signer's certificate, is being verified.
@@ -114,6 +126,15 @@ struct Pending {
     /// The ticket whose certificate is being verified; `None` if it is the packet.
     candidate: Option<Ticket>,
     copies: Vec<Frame>,
+}
+
+/// What the result of a verification brings.
+#[derive(Debug, Default)]
+pub struct Conclusion {
+    /// A packet and its copies, verified; and their signer.
+    pub verified: Option<VerifiedFrames>,
+    /// Whether a certificate of a station is new here.
+    pub is_newcomer: bool,
 }
 
 /// A packet and its copies, verified.
@@ -130,7 +151,36 @@ impl Verifier {
             next_request: 1,
             budget: Budget::new(config.verify_rate),
             invalid: std::collections::VecDeque::new(),
+            pending_authorities: VecMap::new(),
         })
+    }
+
+    /// The certificate of an authority with this short name.
+    pub fn authority(&self, name: HashedId3) -> Option<&[u8]> {
+        self.authorities.find(name)
+    }
+
+    /// Examines the certificate of an authority that was asked for: its signature is verified if a trusted root has issued it.
+    pub fn admit_authority(&mut self, at: Moment, frame: &Frame, octets: &[u8], out: &mut Outbox) {
+        let request = self.authority_request(at, frame, octets);
+        match request {
+            Ok(request) => {
+                let id = self.next_request;
+                self.next_request += 1;
+                self.pending_authorities.insert(id, octets.to_vec());
+                out.verify(request.with_id(id));
+            }
+            Err(Refusal { reason, detail, .. }) => out.report_drop(reason, None, detail),
+        }
+    }
+
+    fn authority_request(&mut self, at: Moment, frame: &Frame, octets: &[u8]) -> Result<Request, Refusal> {
+        let certificate = tickets::parsed(octets)?;
+        let root = self.authorities.root_of(&certificate, at.its_seconds())?;
+        let message = certificate.message(Some(&root.certificate()?));
+        let request = Request::new(&message, &certificate.signature, root.key()?)?;
+        self.take(at.now, frame, SenderKind::Unknown)?;
+        Ok(request)
     }
 
     /// Whether packets are dropped that are not verified.
@@ -191,8 +241,7 @@ impl Verifier {
         }
         let certificate = signed.signer.certificate();
         let certificate = certificate.ok_or_else(|| {
-            let detail = format!("signed with a certificate that is not known: {digest}");
-            Refusal::open(DropReason::UnknownCertificate, detail)
+            Refusal::missing(digest, format!("signed with a certificate that is not known: {digest}"))
         })?;
         signer_of(digest, &certificate, psid)?;
         let hash = self::fingerprint(certificate.octets());
@@ -213,7 +262,7 @@ impl Verifier {
     /// Takes the budget of one signature.
     fn take(&mut self, now: Time, frame: &Frame, kind: SenderKind) -> Result<(), Refusal> {
         let over = |detail: &str| Refusal::open(DropReason::OverBudget, detail);
-        if self.pending.len() >= MAX_PENDING {
+        if self.pending.len() + self.pending_authorities.len() >= MAX_PENDING {
             return Err(over("too many signatures are being verified"));
         }
         match self.budget.take(now, frame.source, kind) {
@@ -243,11 +292,16 @@ impl Verifier {
         at: Moment,
         result: VerificationResult,
         out: &mut Outbox,
-    ) -> Result<Option<VerifiedFrames>, Refusal> {
+    ) -> Result<Conclusion, Refusal> {
+        if let Some(octets) = self.pending_authorities.remove(&result.id) {
+            self.conclude_authority(octets, result.valid, out)?;
+            return Ok(Conclusion::default());
+        }
         // A result may come after all has changed.
-        let Some(mut pending) = self.pending.remove(&result.id) else { return Ok(None) };
+        let Some(mut pending) = self.pending.remove(&result.id) else { return Ok(Conclusion::default()) };
         if let Some(candidate) = pending.candidate.take() {
-            return self.conclude_ticket(at, pending, candidate, result.valid, out).map(|()| None);
+            self.conclude_ticket(at, pending, candidate, result.valid, out)?;
+            return Ok(Conclusion { verified: None, is_newcomer: true });
         }
         if !result.valid {
             return Err(Refusal::refuted(DropReason::BadAuthenticator, "invalid signature"));
@@ -255,12 +309,25 @@ impl Verifier {
         let secured = SecuredPacket::parse(&pending.frame.bytes);
         let secured = secured.map_err(|error| Refusal::refuted(DropReason::Malformed, error.to_string()))?;
         let generated = secured.signed.header.generation_time.unwrap_or_default();
-        let Some(ticket) = self.tickets.find_mut(pending.digest) else { return Ok(None) };
+        let Some(ticket) = self.tickets.find_mut(pending.digest) else { return Ok(Conclusion::default()) };
         let signer = signer_of(pending.digest, &ticket.certificate()?, secured.signed.header.psid)?;
         ticket.note_verified(at.now, secured.packet.extended.is_single_hop(), (generated, pending.fingerprint));
         self.budget.note_verified(at.now, pending.frame.source);
         let frames = [pending.frame].into_iter().chain(pending.copies).collect();
-        Ok(Some((frames, signer)))
+        Ok(Conclusion { verified: Some((frames, signer)), is_newcomer: false })
+    }
+
+    fn conclude_authority(&mut self, octets: Vec<u8>, valid: bool, out: &mut Outbox) -> Result<(), Refusal> {
+        if !valid {
+            return Err(Refusal::refuted(
+                DropReason::InvalidCertificate,
+                "invalid signature of an authority's certificate",
+            ));
+        }
+        if !self.authorities.add(octets)? {
+            out.report_full_table("authorisation authorities", authorities::MAX_LEARNT);
+        }
+        Ok(())
     }
 
     /// The certificate of a ticket was verified: the packet is next.

@@ -69,7 +69,7 @@ fn check_service(packet: &Packet<'_>, header: &HeaderInfo<'_>) -> Result<(), Ref
     }
 }
 
-fn service_of(packet: &Packet<'_>) -> Option<Psid> {
+pub(super) fn service_of(packet: &Packet<'_>) -> Option<Psid> {
     if packet.payload.is_empty() {
         return Some(Psid::GN_MANAGEMENT);
     }

@@ -156,6 +156,7 @@ impl Harness {
                 | Output::PathTrafficQuery(_)
                 | Output::InterceptionQuery(_)
                 | Output::Verify(_)
+                | Output::Sign(_)
                 | Output::Frame(_) => {}
             }
         }

@@ -217,6 +217,7 @@ impl Engine for HomeAgent {
             | Input::Flow(_)
             | Input::Activity(_)
             | Input::Verified(_)
+            | Input::Signed(_)
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
             | Input::Interception(_)

@@ -276,6 +276,7 @@ impl Harness {
                 | Output::LinkTrafficQuery(_)
                 | Output::PathTrafficQuery(_)
                 | Output::Verify(_)
+                | Output::Sign(_)
                 | Output::Frame(_) => {}
                 Output::InterceptionQuery(link) => queried = Some(link),
             }

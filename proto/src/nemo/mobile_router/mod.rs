@@ -387,6 +387,7 @@ impl Engine for MobileRouter {
             | Input::Flow(_)
             | Input::Activity(_)
             | Input::Verified(_)
+            | Input::Signed(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
             #[cfg(feature = "fleet")]

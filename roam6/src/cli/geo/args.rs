@@ -40,10 +40,41 @@ Examples:
     /// Map IPv6 addresses to destination areas, until the daemon stops
     #[command(subcommand, after_help = "Example: roam6 geo area add ff18::7 circle 48.1 11.5 500")]
     Area(AreaCommand),
+    /// Change or lock the pseudonym of this station
+    #[cfg(feature = "geo-security")]
+    #[command(subcommand, after_help = "Example: roam6 geo pseudonym change")]
+    Pseudonym(PseudonymCommand),
     /// Show certificates and signed packets (ETSI TS 103 097)
     #[cfg(feature = "geo-security")]
     #[command(subcommand, after_help = "Example: roam6 geo cert show road.pcap")]
     Cert(CertCommand),
+}
+
+/// The subcommands of `roam6 geo pseudonym`.
+#[cfg(feature = "geo-security")]
+#[derive(Subcommand)]
+pub(crate) enum PseudonymCommand {
+    /// Change the pseudonym as soon as no lock and no active event forbids it
+    #[command(after_help = "Example: roam6 geo pseudonym change")]
+    Change {
+        #[command(flatten)]
+        socket: SocketArgs,
+    },
+    /// Keep the pseudonym for some time
+    #[command(after_help = "Example: roam6 geo pseudonym lock 60")]
+    Lock {
+        /// Seconds, at most 255
+        #[arg(value_parser = clap::value_parser!(u8))]
+        seconds: u8,
+        #[command(flatten)]
+        socket: SocketArgs,
+    },
+    /// End a lock
+    #[command(after_help = "Example: roam6 geo pseudonym unlock")]
+    Unlock {
+        #[command(flatten)]
+        socket: SocketArgs,
+    },
 }
 
 /// The subcommands of `roam6 geo cert`.
@@ -77,6 +108,13 @@ Example: roam6 geo cert make /etc/roam6/lab --count 3")]
         /// The certificate, those of the authorities above it, and last that of the trusted root
         #[arg(required = true, num_args = 2..=8)]
         files: Vec<std::path::PathBuf>,
+    },
+    /// Measure signatures and verifications a second on one core, to choose verify_rate
+    #[command(after_help = "Example: roam6 geo cert speed --json")]
+    Speed {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -80,11 +80,13 @@ pub(crate) fn make(args: &MakeArgs) -> Result<ExitCode, Failure> {
     }
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
     let text = format!(
-        "# {} authorisation tickets, valid for {} hours\n[geo.security]\nmode = \"strict\"\ntrust = [{:?}]\nissuers = [{:?}]\n",
+        "# {} authorisation tickets, valid for {} hours: one for each station\n[geo.security]\nmode = \"strict\"\ntrust = [{:?}]\n\
+         issuers = [{:?}]\ntickets = {:?}\n",
         args.count,
         TICKET_HOURS,
         folder.join("root.cert"),
         folder.join("aa.cert"),
+        folder.join("tickets/at-01.cert"),
     );
     Ok(print(&text))
 }

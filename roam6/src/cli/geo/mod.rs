@@ -9,6 +9,8 @@ mod capture;
 mod cert;
 mod ping;
 mod probes;
+#[cfg(feature = "geo-security")]
+mod speed;
 pub(crate) mod target;
 mod trace;
 
@@ -19,9 +21,11 @@ use crate::control::part::Part;
 use crate::exit::Failure;
 use crate::render::table::Table;
 use crate::render::tables;
-#[cfg(feature = "geo-security")]
-use args::CertCommand;
 use args::{AreaCommand, GeoCommand};
+#[cfg(feature = "geo-security")]
+use args::{CertCommand, PseudonymCommand};
+#[cfg(feature = "geo-security")]
+use core::time::Duration;
 use roam6_proto::contract::config::geo::GeoDestination;
 use roam6_proto::contract::view::{GroupView, StationState};
 use std::path::Path;
@@ -52,11 +56,25 @@ pub(crate) fn run(command: &GeoCommand) -> Result<ExitCode, Failure> {
         GeoCommand::Area(AreaCommand::Del { address, socket }) => execute(&Request::DropArea(*address), &socket.path()),
         GeoCommand::Area(AreaCommand::Show { json, socket }) => areas(*json, &socket.path()),
         #[cfg(feature = "geo-security")]
+        GeoCommand::Pseudonym(PseudonymCommand::Change { socket }) => {
+            execute(&Request::ChangePseudonym, &socket.path())
+        }
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Pseudonym(PseudonymCommand::Lock { seconds, socket }) => {
+            execute(&Request::LockPseudonym(Duration::from_secs((*seconds).into())), &socket.path())
+        }
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Pseudonym(PseudonymCommand::Unlock { socket }) => {
+            execute(&Request::LockPseudonym(Duration::ZERO), &socket.path())
+        }
+        #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Show { file, json }) => cert::show(file, *json),
         #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Make(args)) => authority::make(args),
         #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Verify { files }) => authority::verify_chain(files),
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Cert(CertCommand::Speed { json }) => speed::speed(*json),
     }
 }
 

@@ -13,8 +13,7 @@ const LONG: Duration = Duration::from_secs(1);
 /// The packet of a frame in an envelope; who signs it does not matter, nobody looks.
 pub(super) fn secure(frame: &Frame) -> Frame {
     let (basic, payload) = frame.bytes.split_at(4);
-    let data =
-        UnsignedData { payload, psid: Psid::GN_MANAGEMENT, generation_time: 719_000_000_000_000, location: None };
+    let data = UnsignedData::new(payload, Psid::GN_MANAGEMENT, 719_000_000_000_000);
     let envelope = UnsignedData::emit(&data.to_be_signed(), SignerField::Digest(HashedId8([7; 8])), ([1; 32], [2; 32]));
     Frame { bytes: [&[basic[0] & 0xf0 | 2], &basic[1..], &envelope].concat(), ..frame.clone() }
 }

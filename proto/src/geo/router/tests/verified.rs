@@ -26,7 +26,7 @@ fn public_key(number: u8) -> Vec<u8> {
 }
 
 /// The signature of a key: anybody could make it, and nobody here does.
-fn sign(key: &[u8], message: &[u8]) -> ([u8; 32], [u8; 32]) {
+pub(super) fn sign(key: &[u8], message: &[u8]) -> ([u8; 32], [u8; 32]) {
     let key = p256::PublicKey::from_sec1_bytes(key).unwrap().to_encoded_point(false);
     (Sha256::digest([key.as_bytes(), message].concat()).into(), [7; 32])
 }
@@ -39,32 +39,32 @@ fn is_valid(request: &VerificationRequest) -> bool {
 /// A certificate and its key.
 #[derive(Clone)]
 pub(super) struct Holder {
-    octets: Vec<u8>,
-    key: Vec<u8>,
+    pub(super) octets: Vec<u8>,
+    pub(super) key: Vec<u8>,
 }
 
 impl Holder {
-    fn certificate(&self) -> Certificate<'_> {
+    pub(super) fn certificate(&self) -> Certificate<'_> {
         Certificate::parse(&self.octets).unwrap()
     }
 
-    fn digest(&self) -> HashedId8 {
+    pub(super) fn digest(&self) -> HashedId8 {
         self.certificate().digest()
     }
 }
 
 /// How a certificate differs from the usual one.
 #[derive(Clone, Copy)]
-struct Form<'a> {
-    permissions: &'a [PsidSsp<'a>],
-    issuance: Option<Issuance<'a>>,
+pub(super) struct Form<'a> {
+    pub(super) permissions: &'a [PsidSsp<'a>],
+    pub(super) issuance: Option<Issuance<'a>>,
     /// Seconds from now to its start, and its duration in hours.
-    validity: (i64, u16),
-    region: Option<(Coordinates, u16)>,
+    pub(super) validity: (i64, u16),
+    pub(super) region: Option<(Coordinates, u16)>,
 }
 
 const SERVICES: [Psid; 4] = [Psid::CAM, Psid::DENM, Psid::GN_MANAGEMENT, SERVICE];
-const TICKET: Form<'static> = Form {
+pub(super) const TICKET: Form<'static> = Form {
     permissions: &[
         PsidSsp { psid: Psid::CAM, ssp: CAM_PERMISSIONS },
         PsidSsp { psid: Psid::GN_MANAGEMENT, ssp: Ssp::Absent },
@@ -80,7 +80,7 @@ fn its_seconds() -> i64 {
     1_790_000_000 + 5 - 1_072_915_200
 }
 
-fn issue(number: u8, issuer: Option<&Holder>, form: Form<'_>) -> Holder {
+pub(super) fn issue(number: u8, issuer: Option<&Holder>, form: Form<'_>) -> Holder {
     let key = public_key(number);
     let is_authority = form.issuance.is_some();
     let unsigned = UnsignedCertificate {
@@ -103,16 +103,21 @@ fn issue(number: u8, issuer: Option<&Holder>, form: Form<'_>) -> Holder {
 }
 
 /// A root and its authority, and what stations need to trust it.
-struct Pki {
-    authority: Holder,
-    config: SecurityConfig,
+pub(super) struct Pki {
+    pub(super) authority: Holder,
+    pub(super) config: SecurityConfig,
 }
 
 impl Pki {
     fn new(mode: SecurityMode) -> Pki {
+        Pki::with_services(mode, &SERVICES)
+    }
+
+    /// Authorities that may permit these services.
+    pub(super) fn with_services(mode: SecurityMode, services: &[Psid]) -> Pki {
         let authority_form = |min_chain_length| Form {
             permissions: &[],
-            issuance: Some(Issuance { services: &SERVICES, min_chain_length }),
+            issuance: Some(Issuance { services, min_chain_length }),
             validity: (-7200, 1000),
             region: None,
         };
@@ -153,7 +158,7 @@ struct Envelope {
 fn envelope(frame: &Frame, by: &Holder, envelope: Envelope) -> Frame {
     let (basic, payload) = frame.bytes.split_at(4);
     let Envelope { psid, generated, location, with_certificate } = envelope;
-    let data = UnsignedData { payload, psid, generation_time: generated, location };
+    let data = UnsignedData { location, ..UnsignedData::new(payload, psid, generated) };
     let to_be_signed = data.to_be_signed();
     let certificate = by.certificate();
     let message = Message::of_data(&to_be_signed, &certificate);

@@ -253,6 +253,7 @@ impl Pair {
                     | Output::PathTrafficQuery(_)
                     | Output::InterceptionQuery(_)
                     | Output::Verify(_)
+                    | Output::Sign(_)
                     | Output::Frame(_) => {}
                 }
             }

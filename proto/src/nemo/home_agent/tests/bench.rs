@@ -205,7 +205,8 @@ impl TestBed {
                     | Output::LinkTrafficQuery(_)
                     | Output::PathTrafficQuery(_)
                     | Output::InterceptionQuery(_)
-                    | Output::Verify(_) => {}
+                    | Output::Verify(_)
+                    | Output::Sign(_) => {}
                 }
                 outputs.push(output);
             }

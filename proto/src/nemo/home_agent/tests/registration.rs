@@ -31,6 +31,7 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
             | Output::InterceptionQuery(_) => "sample",
             Output::Frame(_) => "frame",
             Output::Verify(_) => "verify",
+            Output::Sign(_) => "sign",
             Output::Report(report) => report.name(),
         })
         .collect()

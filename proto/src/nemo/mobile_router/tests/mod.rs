@@ -394,6 +394,7 @@ fn report_kinds(outputs: &[Output]) -> Vec<String> {
             | Output::PathTrafficQuery(_)
             | Output::InterceptionQuery(_)
             | Output::Verify(_)
+            | Output::Sign(_)
             | Output::Frame(_) => None,
         })
         .collect()
