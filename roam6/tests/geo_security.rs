@@ -219,8 +219,8 @@ fn two_stations_that_sign_verify_each_other_and_exchange_cams_echoes_and_ipv6() 
     }
     wait_or_report("no address", || (0..2).all(|number| pair.link_local(number).is_some()), || pair.story());
     let to = format!("{}%gn0", pair.link_local(1).unwrap());
-    let mtu = pair.places[0].shell("cat /sys/class/net/gn0/mtu");
-    assert_eq!(mtu.trim(), "1314", "1500, less the headers and the envelope with a digest");
+    let link = pair.places[0].shell("ip link show dev gn0");
+    assert!(link.contains("mtu 1314 "), "1500, less the headers and the envelope with a digest: {link}");
     for size in ["56", "1266"] {
         let answered = || pair.places[0].ping(5, size, &to).contains("1 received");
         wait_or_report("no echo reply by IPv6", answered, || pair.story());
@@ -319,6 +319,9 @@ fn end(mut tcpdump: Running) {
     tcpdump.0.wait().unwrap();
 }
 
+/// In this time a station sends CAMs.
+const CAMS: std::time::Duration = std::time::Duration::from_secs(4);
+
 /// The frames of a capture (pcap) that were sent by a link-layer address.
 fn frames_of(capture: &Path, source: &[u8]) -> Vec<Vec<u8>> {
     let octets = fs::read(capture).unwrap();
@@ -342,6 +345,8 @@ fn no_field_of_a_former_pseudonym_is_sent_and_connections_of_the_mobile_network_
     wait_or_report("no network announced", has_route, || pair.story());
     let reaches = || pair.places[0].ping(2, "56", "2001:db8:200::1").contains("1 received");
     wait_or_report("the other network is not reached", reaches, || pair.story());
+    // A station that stands sends a CAM a second.
+    std::thread::sleep(CAMS);
     end(tcpdump);
     let former = pair.identity(&before);
     let hardware = pair.places[0].link_address("radio0");
@@ -378,6 +383,7 @@ fn no_field_of_a_former_pseudonym_is_sent_and_connections_of_the_mobile_network_
     };
     wait_or_report("the new station is not verified", is_known, || pair.story());
     exchange(3);
+    std::thread::sleep(CAMS);
     end(tcpdump);
     let now = pair.identity(&after);
     let frames = frames_of(&after, &mid_of(&now));
