@@ -150,13 +150,17 @@ fn a_build_that_cannot_open_secured_packets_drops_them_and_says_so() {
 fn security_of(text: &str) -> Result<roam6_proto::contract::config::geo::SecurityConfig, Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     for name in ["lab", "other"] {
-        let args = crate::cli::geo::args::MakeArgs { folder: folder.path().join(name), count: 1 };
+        let args = crate::cli::geo::args::MakeArgs { folder: folder.path().join(name), count: 2 };
         assert!(crate::cli::geo::authority::make(&args).is_ok());
     }
     let mut changed = std::fs::read(folder.path().join("lab/aa.cert")).unwrap();
     *changed.last_mut().unwrap() ^= 1;
     std::fs::write(folder.path().join("changed.cert"), changed).unwrap();
     std::fs::write(folder.path().join("empty.cert"), "").unwrap();
+    let copy = |from: &str, to: &str| std::fs::copy(folder.path().join(from), folder.path().join(to)).unwrap();
+    copy("lab/tickets/at-01.cert", "without-key.cert");
+    copy("lab/tickets/at-01.cert", "wrong-key.cert");
+    copy("lab/tickets/at-02.key", "wrong-key.key");
     let source = crate::config::source::Source::of_text(
         folder.path().join("r.toml"),
         &LINKED.replace("[[geo.links]]", &format!("[geo.security]\n{text}\n[[geo.links]]")),
@@ -194,5 +198,33 @@ fn certificates_are_read_and_their_signatures_verified() {
     ] {
         let problems = security_of(&text).unwrap_err();
         assert!(problems.len() == 1 && problems[0].contains(problem), "{text}: {problems:?}");
+    }
+}
+
+#[cfg(feature = "geo-security")]
+#[test]
+fn tickets_are_read_with_their_keys_and_pseudonyms_need_several() {
+    let trust = "mode = \"strict\"\ntrust = [\"lab/root.cert\"]\nissuers = [\"lab/aa.cert\"]\n";
+    let one = security_of(&format!("{trust}tickets = \"lab/tickets/at-01.cert\"")).unwrap();
+    assert_eq!((one.tickets.len(), one.pseudonyms), (1, false));
+    let all = security_of(&format!("{trust}tickets = \"lab/tickets\"\npseudonyms = true")).unwrap();
+    assert_eq!((all.tickets.len(), all.pseudonyms), (2, true));
+    assert_ne!(all.tickets[0], all.tickets[1]);
+    for (text, problem) in [
+        ("tickets = \"lab/tickets\"".to_owned(), "packets are signed, and no signature is verified"),
+        (format!("{trust}tickets = \"other/tickets/at-01.cert\""), "the issuer of the certificate is not in issuers"),
+        (format!("{trust}tickets = \"lab/aa.cert\""), "no authorisation ticket for a key of NIST P-256"),
+        (format!("{trust}tickets = \"lab/root.cert\""), "the certificate is one of a root authority"),
+        (format!("{trust}tickets = \"without-key.cert\""), "without-key.key: No such file or directory"),
+        (format!("{trust}tickets = \"wrong-key.cert\""), "not the private key of the certificate"),
+        (format!("{trust}tickets = \"nowhere\""), "nowhere: No such file or directory"),
+        (format!("{trust}tickets = \"lab\"\npseudonyms = true"), "no authorisation ticket"),
+        (
+            format!("{trust}tickets = \"lab/tickets/at-01.cert\"\npseudonyms = true"),
+            "pseudonyms change, and there are not two certificates",
+        ),
+    ] {
+        let problems = security_of(&text).unwrap_err();
+        assert!(problems.iter().any(|line| line.contains(problem)), "{text}: {problems:?}");
     }
 }
