@@ -360,12 +360,13 @@ mod tests {
 
     #[test]
     fn vanetza_figures_are_labelled_as_another_machine() {
-        let row = json!({ "neighbours": 1, "pps_of_a_core": { "p50": 1, "min": 1, "max": 1 } });
-        let result = json!({ "experiment": "geonet/forwarding", "rows": [row] });
+        let row = |number: u8| json!({ "neighbours": number, "pps_of_a_core": { "p50": 1, "min": 1, "max": 1 } });
+        let result = json!({ "experiment": "geonet/forwarding", "rows": [row(1), row(10), row(50), row(200)] });
         let charts = Contents::read().unwrap().charts(&result).unwrap();
         let vanetza = charts[0].series.iter().find(|series| series.name.starts_with("vanetza")).unwrap();
         assert!(vanetza.name.ends_with("on another machine"));
-        assert_eq!(points(vanetza).iter().map(|point| point.0).collect::<Vec<_>>(), [1.0, 10.0, 50.0]);
+        assert_eq!(charts[0].categories, ["1", "10", "50", "200"]);
+        assert_eq!(points(vanetza), [(0.0, 108.0), (1.0, 68.0), (2.0, 24.0)], "at 1, 10 and 50 neighbours");
     }
 
     #[test]
