@@ -501,5 +501,5 @@ fn what_is_missing_is_said_and_nothing_is_written() {
     let (done, said) = Terminal::start(scene.van.command(&join)).end(|| scene.van.serve());
     assert!(!done && said.contains("not registered within 2s: wlan0 has no carrier"), "{said}\n{}", scene.story());
     assert!(said.contains("Cure: is the cable plugged in"), "{said}");
-    assert!(scene.van.path("/etc/roam6/mr.key").exists(), "the service goes on trying");
+    assert!(scene.van.path("/etc/roam6/mr.key").exists(), "the service keeps trying");
 }

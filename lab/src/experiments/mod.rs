@@ -133,7 +133,7 @@ experiments! {
     geonet_v2i, "geonet/v2i", Exact, Here, "two vehicles and a roadside unit: direct, roadside and cellular paths; TCP survives";
     lab_links, "lab/links", Timed, Here, "the testbed itself: delay, loss and re-plugging of its links";
     mptcp_filtered, "mptcp/filtered", Timed, Here,
-        "a firewall filters the direct path while the tunnel works: whether connections live, and how long they stand still";
+        "a firewall filters the direct path while the tunnel works: whether connections survive, and how long they stall";
     mptcp_handover, "mptcp/handover", Timed, Here,
         "one connection through hard, planned and black-hole handovers, with and without MPTCP";
     mptcp_many, "mptcp/many", Timed, Here,
@@ -142,7 +142,7 @@ experiments! {
     mptcp_scenarios, "mptcp/scenarios", Timed, Here,
         "P2 Figs 4, 5: NS0, NS1C, NS1P, NS2C, NS2P, opened from either side: round trips, throughput of TCP and UDP";
     nemo_blackhole, "nemo/blackhole", Timed, Here,
-        "an uplink with carrier that carries nothing any more: how long traffic stands still";
+        "an uplink with carrier that carries nothing any more: how long traffic is interrupted";
     nemo_boards, "nemo/boards", Timed, Boards,
         "P1 Figs 4 to 8: instructions a packet on emulated boards: plain routing, the kernel's tunnel, BPF";
     nemo_brownout, "nemo/brownout", Timed, Here,

@@ -1,5 +1,5 @@
 //! The direct path of a visited network is filtered while the tunnel works (document P2: the tunnel stays useful in networks
-//! that filter): whether connections live, how long they stand still, and when they are on the direct path again.
+//! that filter): whether connections survive, how long they stall, and when they are on the direct path again.
 
 use crate::experiments::prelude::*;
 use crate::load::transfer::Arrivals;

@@ -230,7 +230,7 @@ fn summarise(run: &mut Run, all: &[Series]) {
     run.summarise("faults", faults);
 }
 
-/// How soon the direct path is in use where nobody delegates a prefix, and how long connections from care-of addresses stall.
+/// How soon the direct path is in use without prefix delegation, and how long connections from care-of addresses stall.
 fn summarise_direct_paths(run: &mut Run, all: &[Series]) {
     let moves = |series: fn(Mode) -> bool| all.iter().filter(move |one| series(one.mode)).flat_map(|one| &one.moves);
     let shared = moves(|mode| mode == Mode::Shared).filter_map(|observation| observation.direct_after_care_of);

@@ -1,5 +1,5 @@
 //! Black holes: the preferred of two uplinks keeps its carrier and its addresses, but carries nothing from one moment on. How
-//! long traffic stands still until it is on the other one: datagrams and a connection, and datagrams that begin only when
+//! long traffic is interrupted until it is on the other one: datagrams and a connection, and datagrams that begin only when
 //! the path has failed already, each of a vehicle of its own. The correspondent is beside the home agent.
 
 use crate::bed::ObservedFrame;

@@ -231,8 +231,8 @@ fn compare_routers(
     let mut learning =
         [RouterUnderTest::new(&mut load.taps, protocol::IPV6), RouterUnderTest::new(plain, protocol::NONE)];
     // Warm-up with one packet to each network, so that initial cache misses are not measured.
-    let everybody: Vec<u32> = (0..last).collect();
-    for some in active.unwrap_or(&everybody).chunks(BURST) {
+    let all: Vec<u32> = (0..last).collect();
+    for some in active.unwrap_or(&all).chunks(BURST) {
         let packets: Vec<Vec<u8>> = some.iter().map(|number| data_packet(number % last)).collect();
         learning.iter_mut().try_for_each(|passage| passage.burst(&packets))?;
     }

@@ -149,12 +149,12 @@ impl Transfer {
         let (far, _) = listener.accept()?;
         let stop = Arc::new(AtomicBool::new(false));
         let arrivals = [Arrivals::default(), Arrivals::default()];
-        let sender = |stream: &TcpStream, seed: u64, speaks: bool| -> Result<JoinHandle<StreamResult>> {
+        let sender = |stream: &TcpStream, seed: u64, sends: bool| -> Result<JoinHandle<StreamResult>> {
             if let Some(octets) = load.buffer {
                 setsockopt(stream, SndBuf, &octets)?;
             }
             let (stream, stop) = (stream.try_clone()?, stop.clone());
-            let work = move || send(stream, seed, load, speaks, &stop);
+            let work = move || send(stream, seed, load, sends, &stop);
             Ok(std::thread::Builder::new().name("tcp out".into()).spawn(work)?)
         };
         let receiver = |stream: &TcpStream, arrivals: &Arrivals| -> Result<JoinHandle<StreamResult>> {
@@ -237,8 +237,8 @@ fn connect_to(load: TransferLoad, from: SocketAddrV6, address: SocketAddrV6) -> 
     Ok(socket.into())
 }
 
-/// Sends until `stop`; nothing unless it `speaks`.
-fn send(mut stream: TcpStream, seed: u64, load: TransferLoad, speaks: bool, stop: &AtomicBool) -> StreamResult {
+/// Sends until `stop`; nothing unless it `sends`.
+fn send(mut stream: TcpStream, seed: u64, load: TransferLoad, sends: bool, stop: &AtomicBool) -> StreamResult {
     let mut source = Entropy::seed_from_u64(seed);
     let mut digest = Sha256::new();
     let mut message = vec![0; load.message];
@@ -248,7 +248,7 @@ fn send(mut stream: TcpStream, seed: u64, load: TransferLoad, speaks: bool, stop
     let pause = load.rate.map(|rate| Duration::from_micros(octets * 1_000_000 / rate.max(1)));
     let mut next = clock::now();
     while !stop.load(Ordering::Relaxed) {
-        if !speaks {
+        if !sends {
             std::thread::sleep(Duration::from_millis(10));
             continue;
         }

@@ -21,7 +21,7 @@ pub(crate) enum Mode {
     Outbound,
     /// The mobile network node, with MPTCP, from its address in the visited network: the direct path is the first subflow.
     CareOf,
-    /// The same where nobody delegates a prefix, and that of the visited link is shared.
+    /// The same without prefix delegation: the prefix of the visited link is shared.
     Shared,
     /// The correspondent, with MPTCP; it knows only the address in the mobile network.
     Inbound,

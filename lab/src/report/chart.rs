@@ -33,7 +33,7 @@ pub(crate) const STYLE: &str = "@media screen and (prefers-color-scheme: dark) {
 /// A chart.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chart {
-    /// Its name within its experiment; empty: it stands alone.
+    /// Its name within its experiment; empty: it belongs to none.
     pub(crate) id: String,
     pub(crate) title: String,
     /// Label of the x axis, with its unit.

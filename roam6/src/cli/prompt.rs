@@ -140,8 +140,8 @@ fn without_echo<T>(read: impl FnOnce() -> T) -> T {
 const MAX_ANSWER: usize = 4096;
 
 fn read_line() -> Result<String, Failure> {
-    let nobody = || Failure::Other("no answer; nothing was changed".to_owned());
+    let no_answer = || Failure::Other("no answer; nothing was changed".to_owned());
     let mut line = String::new();
-    let read = std::io::stdin().read_line(&mut line).map_err(|_| nobody())?;
-    if read == 0 || read > MAX_ANSWER { Err(nobody()) } else { Ok(line) }
+    let read = std::io::stdin().read_line(&mut line).map_err(|_| no_answer())?;
+    if read == 0 || read > MAX_ANSWER { Err(no_answer()) } else { Ok(line) }
 }

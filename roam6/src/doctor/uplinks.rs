@@ -60,7 +60,7 @@ fn describe(link: &LinkView) -> String {
     format!("{}{}", link.state, quality.unwrap_or_default())
 }
 
-/// Other programs in the way, and portals that the network tells of.
+/// Other programs in the way, and portals that the network announces.
 fn judge_beside(facts: &Facts, link: &LinkView, found: &mut Findings) {
     for hint in link.hints.iter().filter(|hint| !hint.contains("captive portal")) {
         let manager =
@@ -178,7 +178,7 @@ fn judge_duplicate(facts: &Facts, name: &str, level: Level, found: &mut Findings
     }
 }
 
-/// A portal that the network tells of (RFC 8910), or that intercepts connections, where the path is silent.
+/// A portal that the network announces (RFC 8910), or that intercepts connections, where the path is silent.
 fn judge_portal(facts: &Facts, link: &LinkView, level: Level, found: &mut Findings) {
     let name = link.name.as_str();
     let told = link.hints.iter().find(|hint| hint.contains("captive portal"));

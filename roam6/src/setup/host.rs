@@ -111,7 +111,7 @@ impl AgentHost {
         format!("This host: {}, {plane}. Address {address}, {router}.{ipv4}", self.system)
     }
 
-    /// Whether it has a default route, without which nobody reaches it.
+    /// Whether it has a default route, without which it is unreachable.
     pub(crate) fn has_router(&self) -> bool {
         self.router.is_some()
     }

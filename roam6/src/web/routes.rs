@@ -94,7 +94,7 @@ impl Reply {
     }
 }
 
-/// Answers a request. With a password, nothing of the state is told without a session.
+/// Answers a request. With a password, no state is disclosed without a session.
 pub(super) fn answer(head: &Head<'_>, body: &[u8], ends: Ends, site: &Site) -> Reply {
     let (path, query) = head.target.split_once('?').unwrap_or((head.target, ""));
     if head.method == Method::Post {

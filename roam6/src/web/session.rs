@@ -66,7 +66,7 @@ impl Sessions {
     /// Whether the token is that of a session.
     pub(super) fn has(&mut self, now: Instant, token: &str) -> bool {
         self.sessions.retain(|(_, begun)| now.duration_since(*begun) < SESSION_LIFETIME);
-        // 128 random bits: nobody learns them by the time of a comparison.
+        // 128 random bits: the duration of a comparison discloses none of them.
         self.sessions.iter().any(|(known, _)| known == token)
     }
 

@@ -184,13 +184,13 @@ impl Server {
         }
     }
 
-    fn note(&mut self, id: ContextId, stands: bool) {
+    fn note(&mut self, id: ContextId, exists: bool) {
         let Some(conversation) = number(id.ulids.peer).and_then(|peer| self.conversations.get_mut(&peer)) else {
             return;
         };
-        if conversation.has_context != stands {
-            conversation.has_context = stands;
-            self.tally.put(self.now, stands);
+        if conversation.has_context != exists {
+            conversation.has_context = exists;
+            self.tally.put(self.now, exists);
         }
     }
 

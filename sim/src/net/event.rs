@@ -98,7 +98,7 @@ pub enum Observation {
     Killed(HostId),
     /// An engine has reported.
     Reported(HostId, Report),
-    /// An engine is in an endless loop: it is fed again and again while time stands still.
+    /// An engine is in an endless loop: it has input again and again while time does not advance.
     Looping(HostId),
     /// A wall clock was stepped, forwards or backwards.
     ClockStepped(Duration),

@@ -69,7 +69,7 @@ pub struct Host {
     pub refused_per_mille: u16,
     /// Whether it has power.
     pub powered: bool,
-    /// The engine is told the present addresses at its start.
+    /// The engine receives the present addresses at its start.
     pub reports_addresses: bool,
     /// Creates the engine of the n-th instance.
     pub spawn: Box<dyn Fn(u32) -> BoxedEngine>,
@@ -195,7 +195,7 @@ impl Host {
         self.interfaces.get(&link).is_some_and(|interface| interface.virtual_up.is_some())
     }
 
-    /// Its track; it stands at the origin if it has none.
+    /// Its track; it is at the origin if it has none.
     pub fn track(&self) -> Track {
         self.track.clone().unwrap_or_else(|| Track::standing(Offset { east: 0.0, north: 0.0 }))
     }
@@ -217,7 +217,7 @@ impl Host {
         view
     }
 
-    /// The state of an interface as the engine is told.
+    /// The state of an interface as it is reported to the engine.
     pub fn link_event(&self, link: LinkId, up: bool) -> Option<LinkEvent> {
         let interface = self.interfaces.get(&link)?;
         Some(LinkEvent { link, name: interface.name.clone(), address: Some(interface.address), up, mtu: interface.mtu })

@@ -147,9 +147,9 @@ impl<F> Radio<F> {
         }
         station.octets = station.octets.saturating_add(size);
         station.queue.push_back(Waiting { frame, size, audience, tries: 0 });
-        let (idle, hears) = (!station.active, station.busy_until > now);
+        let (idle, is_busy) = (!station.active, station.busy_until > now);
         if idle {
-            self.schedule_access(from, now, hears);
+            self.schedule_access(from, now, is_busy);
         }
         true
     }
@@ -318,7 +318,7 @@ impl<F> Radio<F> {
 mod tests {
     use super::*;
 
-    const EVERYBODY: Audience = Audience::Broadcast;
+    const ALL_STATIONS: Audience = Audience::Broadcast;
 
     /// Stations 0, 1, ... on a road, at these distances in metres.
     fn road(spec: RadioSpec, metres: &[f64]) -> Radio<u32> {
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn frames_reach_stations_in_range_and_unicast_only_its_receiver() {
         let mut radio = road(RadioSpec::default(), &[0.0, 200.0, 300.0, 301.0]);
-        assert!(radio.offer(millis(5), StationId(0), EVERYBODY, 100, 7));
+        assert!(radio.offer(millis(5), StationId(0), ALL_STATIONS, 100, 7));
         assert!(radio.offer(millis(5), StationId(0), Audience::Unicast(Some(StationId(2))), 100, 8));
         assert!(radio.offer(millis(5), StationId(0), Audience::Unicast(Some(StationId(3))), 100, 9));
         assert!(radio.offer(millis(5), StationId(0), Audience::Unicast(None), 100, 10));
@@ -364,7 +364,7 @@ mod tests {
         let away = Offset { east: 600.0, north: 0.0 };
         radio.put(StationId(1), Track::standing(Offset { east: 0.0, north: 0.0 }).drive_to(away, 100.0));
         let heard_at = |second: u64| {
-            radio.offer(millis(second * 1000), StationId(1), EVERYBODY, 10, 0);
+            radio.offer(millis(second * 1000), StationId(1), ALL_STATIONS, 10, 0);
             receptions(&mut radio).iter().any(|seen| seen.2 == [0])
         };
         assert_eq!([2, 3, 4].map(heard_at), [true, true, false]);
@@ -375,7 +375,7 @@ mod tests {
         let spec = RadioSpec { rate_bps: Some(8_000_000), ..RadioSpec::default() };
         let mut radio = road(spec, &[0.0, 100.0, 1_000.0, 1_100.0]);
         for id in [0, 1, 2] {
-            radio.offer(Time::ZERO, StationId(id), EVERYBODY, 1000, id);
+            radio.offer(Time::ZERO, StationId(id), ALL_STATIONS, 1000, id);
         }
         let seen = receptions(&mut radio);
         let at = |frame| seen.iter().find(|seen| seen.1 == frame).unwrap().0;
@@ -388,7 +388,7 @@ mod tests {
         let spec = RadioSpec { rate_bps: Some(8_000_000), queue_bytes: 1 << 20, ..RadioSpec::default() };
         let mut radio = road(spec, &[0.0, 100.0]);
         for number in 0..200 {
-            radio.offer(Time::ZERO, StationId(number % 2), EVERYBODY, 1000, number % 2);
+            radio.offer(Time::ZERO, StationId(number % 2), ALL_STATIONS, 1000, number % 2);
         }
         let first: u32 = receptions(&mut radio).iter().take(100).map(|seen| seen.1).sum();
         assert!((30..=70).contains(&first), "{first} of 100");
@@ -417,7 +417,7 @@ mod tests {
         let mut radio = road(spec, &[0.0, 50.0, 100.0, 150.0, 200.0]);
         for number in 0..1000 {
             let from = number % 4;
-            radio.offer(Time::ZERO, StationId(from), EVERYBODY, 300, number);
+            radio.offer(Time::ZERO, StationId(from), ALL_STATIONS, 300, number);
         }
         let seen = receptions(&mut radio);
         let lost = seen.iter().filter(|seen| seen.2.is_empty()).count();
@@ -436,7 +436,7 @@ mod tests {
         let between = |far: f64| {
             let mut radio = road(spec, &[0.0, 250.0, far]);
             for number in 0..400 {
-                radio.offer(Time::ZERO, StationId(2 * (number % 2)), EVERYBODY, 1000, number);
+                radio.offer(Time::ZERO, StationId(2 * (number % 2)), ALL_STATIONS, 1000, number);
             }
             receptions(&mut radio).iter().filter(|seen| seen.2.contains(&1)).count()
         };
@@ -458,7 +458,7 @@ mod tests {
             }
             receptions(&mut radio).iter().filter(|seen| !seen.2.is_empty()).count()
         };
-        let (one, all) = (arrived(Audience::Unicast(Some(StationId(1)))), arrived(EVERYBODY));
+        let (one, all) = (arrived(Audience::Unicast(Some(StationId(1)))), arrived(ALL_STATIONS));
         assert!((1_840..1_910).contains(&one) && (930..1_070).contains(&all), "{one} {all}");
     }
 
@@ -467,7 +467,7 @@ mod tests {
         let spec = RadioSpec { lossless_range: 100.0, ..RadioSpec::default() };
         let mut radio = road(spec, &[0.0, 100.0, 150.0, 250.0, 300.0]);
         for number in 0..1000 {
-            radio.offer(Time::ZERO, StationId(0), EVERYBODY, 0, number);
+            radio.offer(Time::ZERO, StationId(0), ALL_STATIONS, 0, number);
         }
         let seen = receptions(&mut radio);
         let of = |id: u32| seen.iter().filter(|seen| seen.2.contains(&id)).count();
@@ -480,9 +480,12 @@ mod tests {
         let spec = RadioSpec { rate_bps: Some(8_000_000), queue_bytes: 2000, ..RadioSpec::default() };
         let mut radio = road(spec, &[0.0, 100.0]);
         let offers: Vec<bool> =
-            (0..4).map(|number| radio.offer(Time::ZERO, StationId(0), EVERYBODY, 1000, number)).collect();
+            (0..4).map(|number| radio.offer(Time::ZERO, StationId(0), ALL_STATIONS, 1000, number)).collect();
         assert_eq!(offers, [true, true, false, false]);
         radio.drop(StationId(0));
-        assert_eq!((receptions(&mut radio), radio.offer(Time::ZERO, StationId(0), EVERYBODY, 1, 0)), (vec![], false));
+        assert_eq!(
+            (receptions(&mut radio), radio.offer(Time::ZERO, StationId(0), ALL_STATIONS, 1, 0)),
+            (vec![], false)
+        );
     }
 }

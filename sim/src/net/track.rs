@@ -4,7 +4,7 @@ use core::time::Duration;
 use roam6_proto::Time;
 use roam6_proto::geo::geometry::Offset;
 
-/// A track; the vehicle stands before its first and after its last time.
+/// A track; the vehicle is stationary before its first and after its last time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
     first: (Time, Offset),
@@ -22,7 +22,7 @@ pub struct Velocity {
 }
 
 impl Track {
-    /// A vehicle that stands at `place` until it [moves](Track::drive_to).
+    /// A vehicle that is stationary at `place` until it [moves](Track::drive_to).
     pub fn standing(place: Offset) -> Track {
         Track::from(Time::ZERO, place)
     }
@@ -32,7 +32,7 @@ impl Track {
         Track { first: (begin, place), rest: Vec::new() }
     }
 
-    /// Moves on to `place` at `speed` metres per second; stands if that is not positive.
+    /// Moves on to `place` at `speed` metres per second; stationary if that is not positive.
     #[must_use]
     pub fn drive_to(mut self, place: Offset, speed: f64) -> Track {
         let (time, from) = self.last();

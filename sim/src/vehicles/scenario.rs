@@ -10,7 +10,7 @@ use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
 use roam6_wire::geo::{Area, Shape, TrafficClass, UpperProtocol};
 
-/// Time with faults; then stations stand still and the medium has no loss.
+/// Time with faults; then stations are stationary and the medium has no loss.
 pub const FAULTS_SPAN: Duration = Duration::from_secs(40);
 /// Time after which former state has expired (itsGnLifetimeLocTE) and all neighbours are known.
 pub const SETTLE: Duration = Duration::from_secs(25);

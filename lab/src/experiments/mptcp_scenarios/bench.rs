@@ -215,7 +215,7 @@ impl<'a> Bench<'a> {
 }
 
 impl Scenario {
-    /// Its name, and who opens its connections if that differs within the scenario.
+    /// Its name, and the end that opens its connections if that differs within the scenario.
     fn label(self) -> String {
         match self.way {
             Way::Classical => self.name.to_owned(),

@@ -100,7 +100,7 @@ fn fault(
     if let Some((first, cure)) = first_fault(config) {
         let what = if bound { "registered, but no packet passed the tunnel" } else { "not registered" };
         return Ok(format!(
-            "{what} within {waited}: {first}\nCure: {cure}\nThe service goes on trying; look again with: roam6 doctor"
+            "{what} within {waited}: {first}\nCure: {cure}\nThe service keeps trying; look again with: roam6 doctor"
         ));
     }
     if bound {
@@ -114,7 +114,7 @@ fn fault(
     let said = bindings.iter().find_map(|binding| binding.last_error.clone());
     let why = said.unwrap_or_else(|| of_uplinks(&links));
     Ok(format!(
-        "not registered within {waited}: {why}. The service goes on trying; look at: roam6 show links, roam6 watch"
+        "not registered within {waited}: {why}. The service keeps trying; look at: roam6 show links, roam6 watch"
     ))
 }
 

@@ -134,7 +134,7 @@ fn agent_ipv4(
 /// The prefix of mobile networks, and how it is divided.
 fn prefixes(args: &SetupArgs, host: &AgentHost, address: Ipv6Addr, prompt: Prompt) -> Result<AgentPlan, Failure> {
     if !host.has_router() {
-        prompt.say("There is no IPv6 default route: nobody reaches this host until there is one.");
+        prompt.say("There is no IPv6 default route: this host is unreachable until there is one.");
     }
     let on_link: Vec<Prefix> = host.on_link().collect();
     let mut random = [0; 5];
