@@ -109,7 +109,8 @@ struct tunnel {
 struct rules_key { __u32 tunnel, version; };
 struct rule {
 	struct addr source, source_mask, destination, destination_mask;
-	__u16 protocol, source_first, source_last, destination_first, destination_last, bid, dscp, zero;
+	__u16 protocol, source_first, source_last, destination_first, destination_last, bid, dscp;
+	__u16 replica;     /* the BID of a second path, by which each packet leaves too; 0: none */
 	__u32 ingress;     /* the interface the packet came in by; 0: any, or none */
 };
 struct rules { struct rule rule[RULES]; };
@@ -159,6 +160,20 @@ struct path_stamp {
 };
 struct path_count { __u64 packets_out, octets_out, packets_in, octets_in, tick_out, tick_in; };
 
+/* The sequence generation and recovery of a tunnel with replicated flows (IEEE 802.1CB §7.4.1, §7.4.3). Bit n of `history` is
+ * set if the packet with this number, modulo RECOVERY_HISTORY, was accepted. */
+#define RECOVERY_WINDOW 4096   /* numbers behind the highest one that are told from one another */
+#define RECOVERY_HISTORY 8192  /* a power of two */
+#define RECOVERY_WORDS (RECOVERY_HISTORY / 64)
+struct sequence_state {
+	struct bpf_spin_lock lock;  /* for all below but `next` */
+	__u32 next;         /* the number of the next packet that is replicated */
+	__u32 highest;      /* the highest number accepted */
+	__u32 started;      /* not 0: there is one */
+	__u64 accepted;     /* when the last packet was, nanoseconds of the coarse monotonic clock */
+	__u64 history[RECOVERY_WORDS];
+};
+
 /* In the order of COUNTERS in linux/src/bpf/abi.rs, which has the names of the metrics. */
 enum counter {
 	COUNT_ENCAPSULATED, COUNT_ENCAPSULATED_SLOW, COUNT_DECAPSULATED, COUNT_HAIRPINNED,
@@ -166,5 +181,6 @@ enum counter {
 	COUNT_DROPPED_NO_PATH, COUNT_DROPPED_NO_ROUTE, COUNT_DROPPED_TOO_BIG, COUNT_DROPPED_ROOM, COUNT_HANDED_OVER,
 	COUNT_FRAGMENTED, COUNT_CARRIED, COUNT_ENCAPSULATED_XDP, COUNT_DECAPSULATED_XDP, COUNT_HAIRPINNED_XDP,
 	COUNT_SEGMENTED, COUNT_DROPPED_NESTED,
+	COUNT_REPLICATED, COUNT_UNREPLICATED, COUNT_ELIMINATED, COUNT_DROPPED_ROGUE, COUNT_RECOVERY_RESETS,
 	COUNTERS
 };

@@ -89,8 +89,8 @@ static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, st
 	parse_flow(p, inner, &flow);
 	version = tunnel->version;
 	path = &scratch->path;
-	route = select_path(tunnel, &flow, path);
-	if (!route || path->kind != PATH_ENCAPSULATED || wire_length(p, l2 + IP6) > path->mtu)
+	route = select_path(tunnel, &flow, path, &scratch->members);
+	if (!route || scratch->members || path->kind != PATH_ENCAPSULATED || wire_length(p, l2 + IP6) > path->mtu)
 		return 0;
 	hop = nh_of_path(p, set, path, route, version);
 	outer = ip6_header(p, l2, IP6);

@@ -22,8 +22,8 @@ static __always_inline int hairpin4(packet *p, __u32 l2, struct settings *set, s
 	parse_flow4(p, inner, &flow);
 	version = tunnel->version;
 	path = &scratch->path;
-	route = select_path(tunnel, &flow, path);
-	if (!route || path->kind != PATH_ENCAPSULATED || wire_length4(p, l2 + IP6) > path->mtu)
+	route = select_path(tunnel, &flow, path, &scratch->members);
+	if (!route || scratch->members || path->kind != PATH_ENCAPSULATED || wire_length4(p, l2 + IP6) > path->mtu)
 		return 0;
 	nh_of_path(p, set, path, route, version);
 	outer = ip6_header(p, l2, IP4);

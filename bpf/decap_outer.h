@@ -5,7 +5,7 @@
 #include "outer_udp6.h"
 
 #define NOT_HANDLED -2  /* none of our tunnels: no verdict */
-#define MOST_OUTER (IP6 + UDP_HEADER)
+#define MOST_OUTER (IP6 + UDP_HEADER + SEQUENCE_HEADER)
 
 static __always_inline int drop_decap(__u32 reason)
 {
@@ -51,7 +51,7 @@ static __always_inline int remove_and_redirect(packet *p, const struct settings 
 	return bpf_redirect(set->device, BPF_F_INGRESS);
 }
 
-/* Whether the tunnel may carry the inner packet, at `at`; what it is, is stored. */
+/* Whether the tunnel may carry the inner packet, at `at`, and it is no second copy; what it is, is stored. */
 static __always_inline enum verdict check_inner(packet *p, __u32 at, const struct outer *outer, struct parsed_outer *parsed)
 {
 	__u32 *index = bpf_map_lookup_elem(&ends, &outer->local);
@@ -63,7 +63,9 @@ static __always_inline enum verdict check_inner(packet *p, __u32 at, const struc
 	verdict = parsed->is_ip4 ? parse_inner4(p, at, outer->ecn, parsed) : parse_inner(p, at, outer->ecn, parsed);
 	if (verdict != OURS)
 		return verdict;
-	return is_inner_allowed(parsed, *index & ~OVER_IP4, &outer->local, &outer->remote, outer->ports) ? OURS : drop(COUNT_DROPPED_SOURCE);
+	if (!is_inner_allowed(parsed, *index & ~OVER_IP4, &outer->local, &outer->remote, outer->ports))
+		return drop(COUNT_DROPPED_SOURCE);
+	return HAS_SKB && outer->is_numbered && !is_first_copy(outer->sequence) ? DROP : OURS;
 }
 
 /* An inner IPv6 packet, by the cached decision if that is still valid. */
@@ -81,7 +83,7 @@ static __noinline int decap_ip6_of_outer(packet *p, __u32 l2, struct settings *s
 	key->source = read_addr(&inner->saddr);
 	key->destination = read_addr(&inner->daddr);
 	key->required_link = 0;
-	hop = l2 && inner->version == 6 && !is_tunnelled(inner->nexthdr) && inner->nexthdr != DESTINATION_OPTIONS ?
+	hop = l2 && inner->version == 6 && !outer->is_numbered && !is_tunnelled(inner->nexthdr) && inner->nexthdr != DESTINATION_OPTIONS ?
 		      nh_entry(set, key) : 0;
 	if (accepts_outer(hop, set, key, epoch, &outer->local, &outer->remote, outer->ports) &&
 	    can_forward(hop, p, set, at, inner)) {
@@ -152,10 +154,10 @@ static __always_inline int ingress4(packet *p, __u32 l2, struct settings *set)
 	if (pull(p, l2 + IP4))
 		return ACT_PASS;
 	ip = ip4_header(p, l2);
-	if (!ip || (ip->protocol != UDP && !is_tunnelled(ip->protocol)))
+	if (!ip || (ip->protocol != UDP && ip->protocol != DESTINATION_OPTIONS && !is_tunnelled(ip->protocol)))
 		return ACT_PASS;
 	scratch = get_scratch();
-	if (!scratch || pull(p, l2 + IP4 + UDP_HEADER + IP6 + 20) || !parse_outer4(p, l2, &scratch->outer))
+	if (!scratch || pull(p, l2 + IP4 + UDP_HEADER + SEQUENCE_HEADER + IP6 + 20) || !parse_outer4(p, l2, &scratch->outer))
 		return ACT_PASS;
 	verdict = decap_outer(p, l2, set, scratch);
 	return verdict == NOT_HANDLED ? ACT_PASS : verdict;

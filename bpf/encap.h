@@ -104,10 +104,13 @@ static __always_inline int read_inline_path(const struct prefix_entry *entry, st
 	return 1;
 }
 
-/* The path of a flow whose prefix entry has no inline path, and its route. */
-static __always_inline struct path_route *find_path(packet *p, const struct settings *set, struct prefix_match *match,
+/* The path of a flow whose prefix entry has no inline path, and its route. Null: the packet takes the slow path, as all do
+ * that are to be replicated. */
+static __always_inline struct path_route *find_path(packet *p, const struct settings *set, struct scratch *scratch,
 						    const struct flow *flow, struct path *path, __u32 *version)
 {
+	struct prefix_match *match = &scratch->match;
+	struct path_route *route;
 	struct tunnel *tunnel = find_tunnel_by(match, &flow->source, &flow->destination);
 
 	if (!tunnel)
@@ -117,7 +120,8 @@ static __always_inline struct path_route *find_path(packet *p, const struct sett
 	     !is_routed_into_tunnel(p, set, flow)))
 		return 0;
 	*version = tunnel->version;
-	return select_path(tunnel, flow, path);
+	route = select_path(tunnel, flow, path, &scratch->members);
+	return scratch->members ? 0 : route;
 }
 
 static __noinline int encap(packet *p, struct settings *set)
@@ -158,7 +162,7 @@ static __noinline int encap(packet *p, struct settings *set)
 		return ACT_PASS;
 	if (!(match_prefix_inline(FAR, &flow.destination, match, 1) && match->entry.has_inline_path &&
 	      read_inline_path(&match->entry, path))) {
-		route = find_path(p, set, match, &flow, path, &version);
+		route = find_path(p, set, scratch, &flow, path, &version);
 		if (!route)
 			return ACT_PASS;
 	}

@@ -2,6 +2,7 @@
 #pragma once
 #include "next_hop.h"
 #include "outer_header.h"
+#include "sequence_recovery.h"
 
 #define FRAGMENT_FIELDS 0x3fff  /* more fragments, and the offset of this one */
 
@@ -54,6 +55,31 @@ static __always_inline long encapsulate4(packet *p, __u32 at, const struct path 
 	return 0;
 }
 
+/* The protocol of what begins with this octet in UDP: an IP packet, or a number before one, where the octet is its protocol. */
+static __always_inline __u8 protocol_in_udp(__u8 first)
+{
+	if (is_tunnelled(first))
+		return DESTINATION_OPTIONS;
+	return first >> 4 == 4 ? ENCAPSULATED_IP4 : ENCAPSULATED_IP6;
+}
+
+/* Parses the number behind the outer headers, if there is one. Returns whether a tunnelled packet follows. */
+static __always_inline int parse_sequence(packet *p, __u32 at, struct outer *outer)
+{
+	const struct sequence_header *header = packet_begin(p) + at + (outer->length & 0x3f);
+
+	outer->is_numbered = 0;
+	if (HAS_SKB && outer->inner == DESTINATION_OPTIONS) {
+		if ((void *)(header + 1) > packet_end(p) || !is_sequence_header(header))
+			return 0;
+		outer->is_numbered = 1;
+		outer->inner = header->next;
+		outer->sequence = bpf_ntohl(header->sequence);
+		outer->length += SEQUENCE_HEADER;
+	}
+	return is_tunnelled(outer->inner);
+}
+
 /* Parses the outer headers at `at`; 0 if it is no tunnelled packet, or one for the kernel: a fragment, one with options, or one
  * of another length than it says. UDP checksums are not verified: where the data is, the inner packet has its own. */
 static __always_inline int parse_outer4(packet *p, __u32 at, struct outer *outer)
@@ -72,7 +98,7 @@ static __always_inline int parse_outer4(packet *p, __u32 at, struct outer *outer
 		if ((void *)(udp + 1) + 1 > packet_end(p) || udp->dest != bpf_htons(DSMIP_PORT) ||
 		    bpf_ntohs(udp->len) + IP4 != bpf_ntohs(ip->tot_len))
 			return 0;
-		outer->inner = *(__u8 *)(udp + 1) >> 4 == 4 ? ENCAPSULATED_IP4 : ENCAPSULATED_IP6;
+		outer->inner = protocol_in_udp(*(__u8 *)(udp + 1));
 		outer->length = IP4 + UDP_HEADER;
 		local_port = udp->dest;
 		remote_port = udp->source;
@@ -82,5 +108,5 @@ static __always_inline int parse_outer4(packet *p, __u32 at, struct outer *outer
 	outer->ports = 0;
 	outer->is_ip4 = 1;
 	outer->ecn = ip->tos & ECN;
-	return is_tunnelled(outer->inner);
+	return parse_sequence(p, at, outer);
 }

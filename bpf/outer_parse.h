@@ -3,6 +3,7 @@
 #include "tunnel_lookup.h"
 #include "outer_header.h"
 #include "packet.h"
+#include "sequence_recovery.h"
 
 enum verdict { OURS, NOT_OURS, DROP };
 
@@ -28,7 +29,7 @@ __noinline __u32 path_between(const struct tunnel *tunnel, const struct addr *lo
 	return 0;
 }
 
-/* Whether the tunnel between these endpoints may carry the inner packet. The number of its path is stored. */
+/* Whether the tunnel between these endpoints may carry the inner packet. Its number, and that of its path, are stored. */
 static __noinline int is_inner_allowed(const struct parsed_outer *parsed, __u32 local_index, const struct addr *local,
 				       const struct addr *remote, __u32 ports)
 {
@@ -41,7 +42,8 @@ static __noinline int is_inner_allowed(const struct parsed_outer *parsed, __u32 
 		return 0;
 	match = &scratch->match;
 	scratch->stat = 0;
-	if (match_far_prefix(&parsed->source, match) && match->entry.has_inline_path && !ports &&
+	scratch->tunnel = match_far_prefix(&parsed->source, match);
+	if (scratch->tunnel && match->entry.has_inline_path && !ports &&
 	    match->entry.local_index == local_index && addr_equal(&match->entry.remote, remote))
 		return 1;
 	tunnel = find_tunnel_by(match, &parsed->destination, &parsed->source);
@@ -49,7 +51,16 @@ static __noinline int is_inner_allowed(const struct parsed_outer *parsed, __u32 
 	if (which >= PATHS)
 		return 0;
 	scratch->stat = tunnel->path_slot[which].path.stat;
+	scratch->tunnel = tunnel->id;
 	return 1;
+}
+
+/* Whether a packet with a number, of the tunnel that `is_inner_allowed` has stored, is the first copy. */
+static __always_inline int is_first_copy(__u32 sequence)
+{
+	struct scratch *scratch = get_scratch();
+
+	return scratch && recover_sequence(scratch->tunnel, sequence);
 }
 
 /* Outer headers that stand for IPv4 endpoints come from the daemon alone. */
@@ -93,9 +104,10 @@ static __always_inline enum verdict parse_outer(packet *p, __u32 at, struct pars
 {
 	struct ipv6hdr *outer = ip6_header(p, at, 8);
 	struct addr local ALIGN_HALF, remote ALIGN_HALF;
+	const struct sequence_header *header;
 	enum verdict verdict;
-	__u32 length, *index;
-	__u8 protocol, ecn;
+	__u32 length, sequence, *index;
+	__u8 protocol, ecn, is_numbered;
 
 	if (!outer || !has_stated_length(p, at, outer) || !(length = outer_length(outer, &protocol)))
 		return NOT_OURS;
@@ -106,11 +118,16 @@ static __always_inline enum verdict parse_outer(packet *p, __u32 at, struct pars
 		return NOT_OURS;
 	parsed->is_ip4 = protocol == ENCAPSULATED_IP4;
 	ecn = ecn_of(outer);
+	header = (const void *)(outer + 1);
+	is_numbered = length > IP6 && is_sequence_header(header);
+	sequence = bpf_ntohl(header->sequence);
 	verdict = parsed->is_ip4 ? parse_inner4(p, at + length, ecn, parsed) : parse_inner(p, at + length, ecn, parsed);
 	if (verdict != OURS)
 		return verdict;
 	if (!is_inner_allowed(parsed, *index & ~OVER_IP4, &local, &remote, 0))
 		return drop(COUNT_DROPPED_SOURCE);
+	if (HAS_SKB && is_numbered && !is_first_copy(sequence))
+		return DROP;
 	parsed->length += length;
 	return OURS;
 }

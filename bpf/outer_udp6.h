@@ -63,9 +63,9 @@ static __always_inline int parse_outer_udp6(packet *p, __u32 at, struct outer *o
 	copy_addr(&outer->local, &ip->daddr);
 	copy_addr(&outer->remote, &ip->saddr);
 	outer->ports = *(__u32 *)udp << 16 | *(__u32 *)udp >> 16;
-	outer->inner = *(__u8 *)(udp + 1) >> 4 == 4 ? ENCAPSULATED_IP4 : ENCAPSULATED_IP6;
+	outer->inner = protocol_in_udp(*(__u8 *)(udp + 1));
 	outer->length = IP6 + UDP_HEADER;
 	outer->ecn = ecn_of(ip);
 	outer->is_ip4 = 0;
-	return 1;
+	return parse_sequence(p, at, outer);
 }

@@ -52,7 +52,22 @@ static __always_inline int rule_matches(const struct rule *rule, const struct fl
 	       flow->destination_port >= rule->destination_first && flow->destination_port <= rule->destination_last;
 }
 
-/* If the path of a matching rule is absent, the next matching rule decides (RFC 6089 §4.3). */
+/* The path of a rule; for packets to be replicated the second path plus 1 is in the next octet. With one of the two absent,
+ * packets go by the other alone. */
+static __always_inline __u32 paths_of_rule(const struct tunnel *tunnel, const struct rule *rule)
+{
+	__u32 path = path_by_bid(tunnel, rule->bid), second;
+
+	if (!rule->replica)
+		return path;
+	second = path_by_bid(tunnel, rule->replica);
+	if (path >= PATHS)
+		return second;
+	return second < PATHS ? path | (second + 1) << 8 : path;
+}
+
+/* If the path of a matching rule is absent, the next matching rule decides (RFC 6089 §4.3). The result is that of
+ * `paths_of_rule`. */
 __noinline __u32 path_by_rule(const struct tunnel *tunnel, const struct flow *flow)
 {
 	struct rules_key key = {};
@@ -69,8 +84,8 @@ __noinline __u32 path_by_rule(const struct tunnel *tunnel, const struct flow *fl
 		if (i >= tunnel->rules)
 			break;
 		if (rule_matches(&all->rule[i], flow)) {
-			__u32 path = path_by_bid(tunnel, all->rule[i].bid);
-			if (path < PATHS)
+			__u32 path = paths_of_rule(tunnel, &all->rule[i]);
+			if (path != NO_PATH)
 				return path;
 		}
 	}
@@ -92,13 +107,19 @@ static __always_inline __u32 path_by_weight(const struct tunnel *tunnel, __u32 h
 }
 
 /* Copies the path, so that one packet never sees two states of a tunnel, and returns the route of the path. Null if the
- * tunnel has no path for the flow. */
-static __always_inline struct path_route *select_path(struct tunnel *tunnel, const struct flow *flow, struct path *selected)
+ * tunnel has no path for the flow. `members`: both paths of a packet to be replicated, as
+ * `path_by_rule` returns them, else 0. */
+static __always_inline struct path_route *select_path(struct tunnel *tunnel, const struct flow *flow, struct path *selected,
+						      __u32 *members)
 {
 	__u32 i = path_of_probe(tunnel, flow);
 
-	if (i >= PATHS && tunnel->rules)
+	*members = 0;
+	if (i >= PATHS && tunnel->rules) {
 		i = path_by_rule(tunnel, flow);
+		*members = i >> 8 ? i : 0;
+		i &= 0xff;
+	}
 	if (i >= PATHS)
 		i = path_by_weight(tunnel, flow->hash);
 	if (i >= PATHS)

@@ -22,7 +22,17 @@ struct outer {
 	__u32 length;    /* octets of the outer headers */
 	__u8 inner, ecn; /* the protocol of the inner packet; the ECN field */
 	__u8 is_ip4;     /* the outer header is IPv4 */
+	__u8 is_numbered;
+	__u32 sequence;  /* the number before the inner packet, if it `is_numbered` */
 } ALIGN_HALF;
+
+/* A packet of a replicated flow, on its way to one of its two paths. */
+struct member {
+	__u32 tunnel, version;
+	__u32 path;      /* by its index */
+	__u32 sequence;  /* the number that both copies have */
+	__u32 is_clone;  /* not 0: the next packet of the program is the copy for `path` */
+};
 
 /* Working memory of the program that runs on this processor: too large for the 512 octets of stack that a program and all
  * functions it calls share. Programs do not interrupt each other, and each object has a map of its own, which is not
@@ -34,7 +44,10 @@ struct scratch {
 	struct nh_key key;
 	struct parsed_outer parsed;
 	struct outer outer;
-	__u32 stat;  /* of the path by which the packet has come */
+	__u32 stat;    /* of the path by which the packet has come */
+	__u32 tunnel;  /* to which that path belongs */
+	__u32 members; /* the two paths of a packet to be replicated, as `path_by_rule` returns them; 0: it has one path */
+	struct member member;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -7,6 +7,7 @@
 #include "decap_ip4.h"
 #include "decap_outer.h"
 #include "encap_limit.h"
+#include "replication.h"
 
 /* All outer headers addressed to this host: a home agent of nested mobile routers finds one in another. */
 static __always_inline enum verdict parse_all_outer(packet *p, __u32 l2, struct parsed_outer *parsed)
@@ -276,6 +277,60 @@ static __always_inline int passes_link(packet *p, __u32 link, __u32 length)
 	return bpf_check_mtu(p, link, &mtu, 0, 0) >= 0 && length <= mtu;
 }
 
+/* Adds the outer headers of the path in working memory, and sends the packet by this interface. */
+static __noinline int send_by_path(packet *p, const struct settings *set, const struct inner *inner, __u32 link)
+{
+	struct scratch *scratch = get_scratch();
+	__u32 length = p->len;
+	struct ipv6hdr *ip;
+	struct path *path;
+
+	if (!scratch)
+		return TC_ACT_SHOT;
+	path = &scratch->path;
+	if (has_ip4_or_udp(path))
+		return emit_ip4_or_udp(p, set, path, inner, link, 0);
+	if (add_ethernet_room(p))
+		return drop_packet(COUNT_DROPPED_FORM);
+	if (path->kind == PATH_DIRECT)
+		return send_direct(p, path);
+	note_sent(p, path->stat, length);
+	if (add_outer_room(p, IP6))
+		return drop_packet(COUNT_DROPPED_ROOM);
+	ip = ip6_header(p, ETH_HLEN, 0);
+	if (!ip)
+		return drop_packet(COUNT_DROPPED_FORM);
+	((__be16 *)ip)[-1] = bpf_htons(ETH_P_IPV6);
+	write_outer(ip, inner->protocol, inner->word, path, inner->flow.hash, length);
+	count(COUNT_ENCAPSULATED_SLOW);
+	return redirect_outer(set, link);
+}
+
+/* Sends one copy of a replicated packet by its path, with the number. */
+static __noinline int send_member(packet *p, struct settings *set, struct inner *inner)
+{
+	struct scratch *scratch = get_scratch();
+	struct member *member;
+	struct tunnel *tunnel;
+	__u32 id, link;
+
+	if (!scratch)
+		return TC_ACT_SHOT;
+	member = &scratch->member;
+	id = member->tunnel;
+	tunnel = bpf_map_lookup_elem(&tunnels, &id);
+	if (!tunnel || tunnel->version != member->version)
+		return drop_packet(COUNT_DROPPED_NO_PATH);
+	scratch->path = tunnel->path_slot[member->path & (PATHS - 1)].path;
+	link = link_of(p, set, &scratch->path);
+	if (!link)
+		return drop_packet(COUNT_DROPPED_NO_ROUTE);
+	if (add_sequence_header(p, inner->protocol, member->sequence))
+		return drop_packet(COUNT_DROPPED_ROOM);
+	inner->protocol = DESTINATION_OPTIONS;
+	return send_by_path(p, set, inner, link);
+}
+
 /* The slow path over IPv4. Routers on the path may fragment the packet; so does the kernel what the daemon sends. */
 static __always_inline int send_over_ip4(packet *p, struct settings *set, const struct path *path,
 					 const struct inner *inner, const struct next_hop *hop)
@@ -287,7 +342,7 @@ static __always_inline int send_over_ip4(packet *p, struct settings *set, const 
 	link = hop ? hop->link : link_of(p, set, path);
 	if (!link || link == set->device || !passes_link(p, link, inner->wire_length + outer_length_of(path)))
 		return pass_to_daemon(p, path, inner, COUNT_CARRIED);
-	return emit_ip4_or_udp(p, set, path, inner, link, 0);
+	return send_by_path(p, set, inner, link);
 }
 
 /* A decapsulated buffer of several IPv4 segments: the kernel accepts no second outer header for it (see `add_outer_room`).
@@ -308,7 +363,6 @@ SEC("classifier") int device(packet *p)
 	struct tunnel *tunnel;
 	struct path_route *route;
 	struct scratch *scratch;
-	struct ipv6hdr *ip;
 	struct path *path;
 	struct next_hop *hop;
 
@@ -329,6 +383,8 @@ SEC("classifier") int device(packet *p)
 		count(COUNT_SEGMENTED);
 		return TC_ACT_OK;
 	}
+	if (is_clone(p))
+		return send_member(p, set, &inner);
 	cached = flow_lookup(set, &inner.flow, ingress);
 	if (cached && inner.wire_length <= cached->path.mtu)
 		return send_cached(p, set, &inner, cached);
@@ -340,11 +396,13 @@ SEC("classifier") int device(packet *p)
 	if (!tunnel)
 		return drop_packet(COUNT_DROPPED_NO_TUNNEL);
 	version = tunnel->version;
-	route = select_path(tunnel, &inner.flow, path);
+	route = select_path(tunnel, &inner.flow, path, &scratch->members);
 	if (!route)
 		return drop_packet(COUNT_DROPPED_NO_PATH);
+	if (scratch->members && replicate(p, set, tunnel, inner.wire_length))
+		return send_member(p, set, &inner);
 	hop = path->kind == PATH_DIRECT ? 0 : nh_of_path(p, set, path, route, version);
-	if (hop && fits_link(path, hop))
+	if (hop && fits_link(path, hop) && !scratch->members)
 		flow_store(set, &inner.flow, ingress, path, hop);
 	if (is_over_ip4(path))
 		return send_over_ip4(p, set, path, &inner, hop);
@@ -353,22 +411,7 @@ SEC("classifier") int device(packet *p)
 	link = path->kind == PATH_DIRECT ? path->link : link_of(p, set, path);
 	if (!link)
 		return drop_packet(COUNT_DROPPED_NO_ROUTE);
-	if (path->kind == PATH_UDP6)
-		return emit_ip4_or_udp(p, set, path, &inner, link, 0);
-	if (add_ethernet_room(p))
-		return drop_packet(COUNT_DROPPED_FORM);
-	if (path->kind == PATH_DIRECT)
-		return send_direct(p, path);
-	note_sent(p, path->stat, length);
-	if (add_outer_room(p, IP6))
-		return drop_packet(COUNT_DROPPED_ROOM);
-	ip = ip6_header(p, ETH_HLEN, 0);
-	if (!ip)
-		return drop_packet(COUNT_DROPPED_FORM);
-	((__be16 *)ip)[-1] = bpf_htons(ETH_P_IPV6);
-	write_outer(ip, inner.protocol, inner.word, path, inner.flow.hash, length);
-	count(COUNT_ENCAPSULATED_SLOW);
-	return redirect_outer(set, link);
+	return send_by_path(p, set, &inner, link);
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -20,6 +20,7 @@ mod nemo_blackhole;
 mod nemo_boards;
 mod nemo_brownout;
 mod nemo_crash;
+mod nemo_duplicate;
 mod nemo_firewall;
 mod nemo_fleet;
 mod nemo_fleet_kills;
@@ -148,6 +149,8 @@ experiments! {
     nemo_brownout, "nemo/brownout", Timed, Here,
         "an uplink with carrier that loses, delays or swallows packets: when it is left, how often traffic moves";
     nemo_crash, "nemo/crash", Exact, Here, "kill -9 of home agent and mobile router under traffic";
+    nemo_duplicate, "nemo/duplicate", Timed, Here,
+        "flows that are sent by two uplinks at once: loss and copies through cuts and loss, and what other flows pay";
     nemo_firewall, "nemo/firewall", Timed, Here,
         "a stateful firewall on either end of the tunnel: packets that violate its rules, and its cost";
     nemo_fleet, "nemo/fleet", Timed, Here,

@@ -249,6 +249,11 @@ impl Host {
         self.executor.tunnels.counters()
     }
 
+    /// Whether the data plane sends packets of flows with two paths twice, and delivers copies once.
+    pub fn replicates(&self) -> bool {
+        self.executor.tunnels.replicates()
+    }
+
     /// The firewalls on the forwarding path, if the tunnels have a fast path that could bypass them.
     pub fn firewall(&self) -> Option<Firewall> {
         self.firewall.view()

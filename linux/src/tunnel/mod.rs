@@ -47,6 +47,11 @@ pub trait Tunnels {
     /// The kernel's.
     fn drop(&mut self, id: TunnelId) -> Result<(), Error>;
 
+    /// Whether packets of flows with two paths are replicated, and second copies eliminated.
+    fn replicates(&self) -> bool {
+        false
+    }
+
     /// The tunnel as it was last put; those of an earlier daemon are unknown until they are put again.
     fn find(&self, id: TunnelId) -> Option<Tunnel>;
 

@@ -17,6 +17,7 @@ mod outer_ip4;
 mod outer_udp6;
 mod packet;
 mod prefix_slot;
+mod sequence_recovery;
 mod xdp;
 
 use super::bpf::{Bpf, Options};

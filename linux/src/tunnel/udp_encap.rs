@@ -113,7 +113,9 @@ impl UdpEncap {
         let control = [ControlMessage::Ipv4PacketInfo(&info), ControlMessage::Ipv4Tos(&service)];
         let kind = match (source.port, version(inner)) {
             (0, Some(4)) => EncapKind::Ipv4,
-            (0, _) => EncapKind::Ipv6,
+            (0, Some(6)) => EncapKind::Ipv6,
+            // A copy with a number, which the programs send themselves.
+            (0, _) => return true,
             _ => EncapKind::Udp,
         };
         let to = SockaddrIn::from(SocketAddrV4::new(destination.address, destination.port));
@@ -154,6 +156,7 @@ impl UdpEncap {
         let protocol = match (kind, version(inner)) {
             (EncapKind::Udp | EncapKind::Ipv6, Some(6)) if !self.is_signalling(inner) => protocol::IPV6,
             (EncapKind::Udp | EncapKind::Ipv4, Some(4)) => protocol::IPV4,
+            (EncapKind::Udp, _) if has_sequence(inner) => protocol::DESTINATION,
             _ => return Received::Other,
         };
         let Some(to) = to else { return Received::Other };
@@ -168,6 +171,11 @@ impl UdpEncap {
         let to = inner.get(DESTINATION).and_then(|octets| <[u8; 16]>::try_from(octets).ok());
         speaks && to.is_some_and(|to| self.signalling.contains(&to.into()))
     }
+}
+
+/// Whether the inner packet has a sequence number before it, as in `bpf/sequence_recovery.h`.
+fn has_sequence(payload: &[u8]) -> bool {
+    matches!(payload, [protocol::IPV6 | protocol::IPV4, 0, 0x1e, 4, ..])
 }
 
 /// The version of an IP packet.

@@ -12,9 +12,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-const CN4: &str = "198.51.100.2";
+pub const CN4: &str = "198.51.100.2";
 pub const MNN4: &str = "10.77.1.2";
-const MNP4: &str = "10.77.1.0/24";
+pub const MNP4: &str = "10.77.1.0/24";
 pub const OTHER_MNN4: &str = "10.77.2.2";
 const OTHER_MNP4: &str = "10.77.2.0/24";
 

@@ -15,6 +15,7 @@ mod over_ipv4;
 mod over_udp6;
 mod path_selection;
 mod path_traffic;
+mod replication;
 mod restart;
 mod testbed;
 mod xdp;

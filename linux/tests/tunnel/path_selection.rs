@@ -59,6 +59,7 @@ fn flow_rule_overrides_weights_and_falls_through_without_its_path() {
         },
         ingress: None,
         bid: Bid(bid),
+        replica: None,
     };
     for (flows, second) in
         [(vec![], false), (vec![rule(2)], true), (vec![rule(9), rule(2)], true), (vec![rule(9)], false)]

@@ -1,10 +1,10 @@
 //! The `[[mobile_router.flow]]` tables: flows with an uplink of their own (RFC 6089), and DSCP as people write them.
 
 use super::spanned::Spanned;
-use super::toml_reader::{from_toml, plain_toml};
+use super::toml_reader::{FromToml, ParseError, TomlValue, from_toml, plain_toml};
 use crate::config::source::Diagnostics;
 use roam6_proto::base::vec_set::VecSet;
-use roam6_proto::contract::config::flow::{FlowRule, FlowSelector};
+use roam6_proto::contract::config::flow::{FlowRule, FlowSelector, Replication};
 use roam6_proto::contract::config::nemo::{IngressConfig, LoadSharing, UplinkConfig};
 use roam6_wire::ip6::protocol;
 use roam6_wire::{Bid, Prefix};
@@ -16,7 +16,7 @@ const MAX_FLOWS: usize = 16;
 
 /// One flow, as written; a key that is left out matches all packets.
 pub(crate) struct Flow {
-    uplink: Spanned<String>,
+    uplink: Option<UplinkNames>,
     id: Option<Spanned<u16>>,
     from: Option<Spanned<String>>,
     correspondent: Option<Prefix>,
@@ -25,17 +25,47 @@ pub(crate) struct Flow {
     correspondent_ports: Option<Ports>,
     inside_ports: Option<Ports>,
     dscp: Option<Dscp>,
+    duplicate: Option<Spanned<u8>>,
+}
+
+/// One name, or several in an array.
+struct UplinkNames(Vec<Spanned<String>>);
+
+impl FromToml for UplinkNames {
+    fn from_toml(value: TomlValue<'_>) -> Result<UplinkNames, ParseError> {
+        match value.is_array() {
+            true => Vec::from_toml(value).map(UplinkNames),
+            false => Spanned::from_toml(value).map(|name| UplinkNames(vec![name])),
+        }
+    }
+
+    #[cfg(test)]
+    fn explore(path: &[&'static str], found: &mut super::toml_reader::explorer::Found) {
+        String::explore(path, found);
+    }
 }
 
 plain_toml!(Dscp, Protocol, Ports);
 
-from_toml!(Flow { uplink, id, from, correspondent, inside, protocol, correspondent_ports, inside_ports, dscp });
+from_toml!(Flow {
+    uplink,
+    id,
+    from,
+    correspondent,
+    inside,
+    protocol,
+    correspondent_ports,
+    inside_ports,
+    dscp,
+    duplicate,
+});
 
-/// Checks the flows and makes rules of them; the order in the file is their priority.
+/// Checks the flows and makes rules of them; the order in the file is their priority. `is_bpf`: the data plane can replicate
+/// packets.
 pub(crate) fn validate(
     flows: Vec<Spanned<Flow>>,
     (uplinks, ingress): (&[UplinkConfig], &[IngressConfig]),
-    sharing: LoadSharing,
+    (sharing, is_bpf): (LoadSharing, bool),
     diagnostics: &mut Diagnostics<'_>,
 ) -> Vec<FlowRule> {
     if let (Some(flow), LoadSharing::Single) = (flows.first(), sharing) {
@@ -56,16 +86,81 @@ pub(crate) fn validate(
         }
         check_family(flow, diagnostics);
         check_ingress(flow, ingress, diagnostics);
-        let bid = uplink_bid(&flow.uplink, uplinks, diagnostics);
-        rules.extend(bid.map(|bid| FlowRule {
+        let paths = flow_paths(flow, uplinks, (sharing, is_bpf), diagnostics);
+        rules.extend(paths.map(|(bid, replication)| FlowRule {
             id,
             priority: position,
             selector: to_selector(flow),
             ingress: flow.from.as_deref().cloned(),
             bid,
+            replication,
         }));
     }
     rules
+}
+
+/// The path of a flow, 0 for the best one, and how it is replicated.
+fn flow_paths(
+    flow: &Spanned<Flow>,
+    uplinks: &[UplinkConfig],
+    (sharing, is_bpf): (LoadSharing, bool),
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<(Bid, Option<Replication>)> {
+    let names = flow.uplink.as_ref().map_or(&[][..], |names| &names.0);
+    let mut bids = Vec::new();
+    for name in names {
+        let bid = uplink_bid(name, uplinks, diagnostics)?;
+        if bids.contains(&bid) {
+            let what = format!("uplink {} is named twice", **name);
+            return diagnostics.refuse(name.span(), what, "name each uplink once");
+        }
+        bids.push(bid);
+    }
+    match (&flow.duplicate, bids.as_slice()) {
+        (None, [bid]) => Some((*bid, None)),
+        (None, []) => diagnostics.refuse(flow.span(), "a flow without an uplink", "name one, or write duplicate = 2"),
+        (None, _) => {
+            let hint = "name one, or add duplicate = 2: then each packet is sent by both";
+            diagnostics.refuse(flow.span(), "a flow with several uplinks", hint)
+        }
+        (Some(copies), bids) => {
+            check_duplicate(copies, bids, uplinks, (sharing, is_bpf), diagnostics);
+            let first = bids.first().copied().unwrap_or(Bid(0));
+            Some((first, Some(Replication { second: bids.get(1).copied() })))
+        }
+    }
+}
+
+/// Whether packets can be sent twice: by two uplinks that are named, or that carry packets anyway.
+fn check_duplicate(
+    copies: &Spanned<u8>,
+    named: &[Bid],
+    uplinks: &[UplinkConfig],
+    (sharing, is_bpf): (LoadSharing, bool),
+    diagnostics: &mut Diagnostics<'_>,
+) {
+    if **copies != 2 {
+        let what = format!("duplicate = {} is out of bounds", **copies);
+        diagnostics.report(copies.span(), what, "write 2, or leave it out");
+    } else if !is_bpf {
+        let hint = "write data_plane = \"bpf\", or leave duplicate out";
+        diagnostics.report(copies.span(), "the kernel's tunnel device sends no packet twice", hint);
+    } else if named.len() > 2 {
+        diagnostics.report(
+            copies.span(),
+            format!("two copies by {} uplinks", named.len()),
+            "name two uplinks, or none",
+        );
+    }
+    let best = uplinks.iter().filter(|uplink| uplink.weight > 0).map(|uplink| uplink.priority).min();
+    let carries =
+        |uplink: &&UplinkConfig| sharing == LoadSharing::Weighted && uplink.weight > 0 && Some(uplink.priority) == best;
+    let others = uplinks.iter().filter(carries).filter(|uplink| !named.contains(&uplink.bid)).count();
+    if sharing != LoadSharing::Single && named.len() < 2 && named.len() + others < 2 {
+        let known: Vec<String> = uplinks.iter().take(2).map(|uplink| format!("\"{}\"", uplink.interface)).collect();
+        let hint = format!("name both: uplink = [{}], or write sharing = \"weights\"", known.join(", "));
+        diagnostics.report(copies.span(), "no second uplink carries packets", &hint);
+    }
 }
 
 fn uplink_bid(name: &Spanned<String>, uplinks: &[UplinkConfig], diagnostics: &mut Diagnostics<'_>) -> Option<Bid> {

@@ -331,7 +331,8 @@ pub(crate) fn is_shared(address: Ipv4Addr) -> bool {
     first == 100 && second & 0xc0 == 64
 }
 
-/// Checks the table; problems are reported to `diagnostics`. `has_udp`: the data plane has UDP over IPv6.
+/// Checks the table; problems are reported to `diagnostics`. `has_udp`: the data plane has UDP over IPv6, and replicates
+/// packets.
 pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagnostics<'_>) -> HomeAgent {
     check_values(&section, diagnostics);
     if let Some(written) = section.udp6.as_ref().filter(|written| ***written && !has_udp) {
@@ -367,6 +368,7 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         shared_prefix,
         home_link,
         udp6: section.udp6.map_or(has_udp, Spanned::into_inner),
+        replication: has_udp,
         max_update_rate: Some(max_update_rate.unwrap_or(DEFAULT_UPDATE_RATE)),
         key_exchange: true,
         #[cfg(feature = "fleet")]

@@ -187,7 +187,7 @@ pub(crate) fn validate(
         }
     }
     let ingress = ingress(&section, diagnostics);
-    let flows = flow::validate(section.flow, (&uplinks, &ingress), sharing, diagnostics);
+    let flows = flow::validate(section.flow, (&uplinks, &ingress), (sharing, has_udp), diagnostics);
     let care_of_prefixes = care_of_prefixes(section.care_of_prefixes, &uplinks, &ingress, diagnostics);
     let keying =
         KeySettings { auth: section.auth, key_file: section.key_file, ipsec: section.ipsec, ..KeySettings::default() };

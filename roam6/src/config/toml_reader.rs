@@ -124,6 +124,11 @@ impl<'a> TomlValue<'a> {
         Ok(TomlTable { table, span: self.span, offset: self.offset })
     }
 
+    /// Whether it is an array.
+    pub(crate) fn is_array(&self) -> bool {
+        matches!(self.item, TomlItem::Value(DeValue::Array(_)))
+    }
+
     fn into_array(self) -> Result<&'a [toml::Spanned<DeValue<'a>>], ParseError> {
         match self.item {
             TomlItem::Value(DeValue::Array(values)) => Ok(values),

@@ -132,10 +132,11 @@ struct EventSink {
 }
 
 impl Daemon {
-    fn new(options: Options, config: Config, seed: [u8; 32], signals: Signals) -> Result<Daemon, Failure> {
+    fn new(options: Options, mut config: Config, seed: [u8; 32], signals: Signals) -> Result<Daemon, Failure> {
         let control = start::control_socket(&config)?;
         let metrics = config.metrics.map(start::metrics_socket).transpose()?;
         let mut host = Host::new(roles::host_options(&config))?;
+        let unreplicated = if host.replicates() { None } else { roles::without_replication(&mut config) };
         host.receive_plain_esp(roles::uses_esp(&config))?;
         let deaf = config.mnn.is_some().then(|| host.monitor_subflows().err()).flatten();
         host.watch(&signals, SIGNAL_TOKEN, READ_INTEREST)?;
@@ -167,6 +168,9 @@ impl Daemon {
             stale_removed: false,
             resident_text: None,
         };
+        if let Some(why) = unreplicated {
+            daemon.log(Level::Warning, why);
+        }
         if let Some(why) = deaf {
             daemon.log(Level::Warning, &format!("{why}; MPTCP subflow events are not available"));
         }

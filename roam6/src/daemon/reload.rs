@@ -1,6 +1,6 @@
 //! Reload of the configuration (`SIGHUP`) and of the prefix table (when its file changes). Bindings are kept.
 
-use super::roles::{interfaces, uses_esp};
+use super::roles::{interfaces, uses_esp, without_replication};
 use super::{Daemon, Level, READ_INTEREST, RELOAD_TOKEN, TABLE_TOKEN};
 use crate::config::geo::Geo;
 use crate::config::home_agent::HomeAgent;
@@ -160,7 +160,11 @@ impl Daemon {
         }
     }
 
-    fn apply_config(&mut self, new: Config) {
+    fn apply_config(&mut self, mut new: Config) {
+        let unreplicated = if self.host.replicates() { None } else { without_replication(&mut new) };
+        if let Some(why) = unreplicated {
+            self.log(Level::Warning, why);
+        }
         let fixed = restart_only_changes(&self.config, &new);
         if !fixed.is_empty() {
             self.log(Level::Warning, &format!("changed settings that need a restart: {}", fixed.join(", ")));

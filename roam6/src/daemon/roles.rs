@@ -8,6 +8,7 @@ use roam6_linux::firewall::Policy;
 use roam6_linux::{Backend, HostOptions};
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::nemo::{Authentication, Transport, UplinkConfig};
+use roam6_wire::Bid;
 use std::net::Ipv6Addr;
 
 /// Name of the tunnel device.
@@ -66,6 +67,22 @@ fn udp6_addresses(config: &Config) -> VecSet<Ipv6Addr> {
     let may_change = |uplink: &UplinkConfig| uplink.transport != Transport::Native;
     let router = config.mobile_router.iter().filter(|router| router.uplinks.iter().any(may_change));
     agent.chain(router.map(|router| router.home_address.0)).collect()
+}
+
+/// Takes replicated flows out of a configuration for a data plane without replication, which may be known only now
+/// (`data_plane = "auto"`): the other end would send copies that nobody eliminates. Returns what to tell the operator.
+pub(super) fn without_replication(config: &mut Config) -> Option<&'static str> {
+    if let Some(agent) = &mut config.home_agent {
+        agent.config.replication = false;
+    }
+    let flows = &mut config.mobile_router.as_mut()?.flows;
+    let before = flows.iter().filter(|rule| rule.replication.is_some()).count();
+    flows.retain(|rule| rule.replication.is_none() || rule.bid != Bid(0));
+    flows.iter_mut().for_each(|rule| rule.replication = None);
+    (before > 0).then_some(
+        "the kernel's tunnel device is used, which sends no packet twice: flows with duplicate = 2 leave by one uplink; \
+         data_plane = \"bpf\" says why BPF cannot be used",
+    )
 }
 
 /// The options of the host for these roles.

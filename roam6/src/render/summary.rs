@@ -4,9 +4,11 @@ use crate::config::Config;
 use crate::config::duration::format_duration;
 use crate::config::geo::Geo;
 use roam6_proto::base::vec_set::VecSet;
+use roam6_proto::contract::config::flow::{FlowRule, Replication};
 use roam6_proto::contract::config::nemo::{
     Authentication, CareOfPrefixConfig, MobileRouterConfig, PrefixPreference, PrefixSharing, UplinkConfig,
 };
+use roam6_wire::Bid;
 use serde_json::json;
 use std::fmt::Write;
 
@@ -80,7 +82,17 @@ fn mobile_router(text: &mut String, router: &MobileRouterConfig) {
         let _ = writeln!(text, "    care-of prefixes {}", care_of_prefixes(care_of, &router.uplinks));
     }
     for flow in &router.flows {
-        let _ = writeln!(text, "    flow {}: bid {}", flow.id, flow.bid);
+        let _ = writeln!(text, "    flow {}: {}", flow.id, flow_paths(flow));
+    }
+}
+
+/// The paths of a flow by binding identifier.
+fn flow_paths(flow: &FlowRule) -> String {
+    match (flow.bid, flow.replication) {
+        (bid, None) => format!("bid {bid}"),
+        (Bid(0), Some(_)) => "each packet by the two best uplinks".to_owned(),
+        (bid, Some(Replication { second: Some(second) })) => format!("each packet by bids {bid} and {second}"),
+        (bid, Some(_)) => format!("each packet by bid {bid} and the best other uplink"),
     }
 }
 

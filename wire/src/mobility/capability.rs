@@ -57,6 +57,8 @@ impl Capabilities {
     pub const UDP_OVER_IPV6: u8 = 0x01;
     /// UDP over IPv6 without a checksum is received (RFC 6936).
     pub const ZERO_CHECKSUM: u8 = 0x02;
+    /// Packets that arrive twice with one sequence number are delivered once: replicated flows may be sent.
+    pub const ELIMINATION: u8 = 0x04;
 
     /// Whether all of `flags` are set.
     pub fn has(&self, flags: u8) -> bool {

@@ -35,6 +35,8 @@ pub(crate) enum Forwarding {
     Udp6,
     /// As [`Forwarding::Roam6`] with two uplinks, one of which is selected for each flow, by rules or by weights.
     FlowBinding,
+    /// The same, with a rule that sends other flows by both.
+    Duplicate,
     /// By the kernel's segment routing with reduced encapsulation, from agent to router: the same packets on the wire.
     Seg6,
     /// By the kernel's IPv6-in-IPv6 tunnel: the same packets on the wire.
@@ -87,11 +89,16 @@ impl Forwarding {
             Forwarding::Udp4 => "udp4",
             Forwarding::Udp6 => "udp6",
             Forwarding::FlowBinding => "shared",
+            Forwarding::Duplicate => "twice",
             Forwarding::Seg6 => "segments",
             Forwarding::Ip6tnl => "ip6tnl",
             Forwarding::WireGuard => "wireguard",
             Forwarding::Redirect => "ceiling",
         }
+    }
+
+    fn has_two_uplinks(self) -> bool {
+        matches!(self, Forwarding::FlowBinding | Forwarding::Duplicate)
     }
 }
 
@@ -113,7 +120,7 @@ impl Chain {
         connect_veth(&source, "s0", &agent, "h0")?;
         connect_veth(&agent, "h1", &router, "up0")?;
         connect_veth(&router, "in0", &sink, "d0")?;
-        if kind == Forwarding::FlowBinding {
+        if kind.has_two_uplinks() {
             connect_veth(&agent, "h2", &router, "up1")?;
             agent.ip(&["address add 2001:db8:3::1/64 dev h2"])?;
         }
@@ -142,7 +149,11 @@ impl Chain {
 
     fn start_forwarding(&self) -> Result<Running> {
         match self.forwarding {
-            Forwarding::Roam6 | Forwarding::FlowBinding | Forwarding::Udp4 | Forwarding::Udp6 => {
+            Forwarding::Roam6
+            | Forwarding::FlowBinding
+            | Forwarding::Duplicate
+            | Forwarding::Udp4
+            | Forwarding::Udp6 => {
                 return self.start_roam6("");
             }
             Forwarding::Xdp => return self.start_roam6("accel = \"xdp\"\n"),
@@ -176,7 +187,7 @@ impl Chain {
         let ping = || self.sink.output("ping", &["-6", "-n", "-c", "1", "-W", "0.3", &SOURCE.to_string()]).ok();
         let answered = clock::wait_for(TIMEOUT, ping);
         answered.with_context(|| format!("{}: no packets pass", self.forwarding.name()))?;
-        if self.forwarding != Forwarding::FlowBinding {
+        if !self.forwarding.has_two_uplinks() {
             return Ok(());
         }
         let both = || self.binding_count().ok().filter(|count| *count == 2);
@@ -185,8 +196,8 @@ impl Chain {
 
     /// Whether roam6 forwards the packets.
     fn has_tunnel(&self) -> bool {
-        use Forwarding::{FlowBinding, Roam6, Udp4, Udp6, Xdp};
-        [Roam6, Xdp, FlowBinding, Udp4, Udp6].contains(&self.forwarding)
+        use Forwarding::{Duplicate, FlowBinding, Roam6, Udp4, Udp6, Xdp};
+        [Roam6, Xdp, FlowBinding, Duplicate, Udp4, Udp6].contains(&self.forwarding)
     }
 
     /// The address of the mobile router's own sockets.

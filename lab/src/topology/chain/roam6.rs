@@ -14,6 +14,9 @@ const FLOW_CONFIG: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nupli
     [[mobile_router.flow]]\nuplink = \"up0\"\ninside = \"10.0.0.0/8\"\n\n\
     [[mobile_router.flow]]\nuplink = \"up1\"\nfrom = \"in0\"\ndscp = \"ef\"\n";
 
+/// A rule for flows that are not measured.
+const DUPLICATE_RULE: &str = "\n[[mobile_router.flow]]\nuplink = [\"up0\", \"up1\"]\ndscp = \"va\"\nduplicate = 2\n";
+
 /// The agent's IPv4 address on its link to the router, and the router's.
 const AGENT4: &str = "203.0.113.1";
 const ROUTER4: &str = "203.0.113.7";
@@ -23,8 +26,9 @@ impl Chain {
     pub(super) fn start_roam6(&self, accel: &str) -> Result<Running> {
         let visited = [("h1", "up0", "2001:db8:2::/64"), ("h2", "up1", "2001:db8:3::/64")];
         let (uplinks, shares) = match self.forwarding {
-            Forwarding::FlowBinding => (&visited[..], FLOW_CONFIG),
-            _ => (&visited[..1], ""),
+            Forwarding::FlowBinding => (&visited[..], FLOW_CONFIG.to_owned()),
+            Forwarding::Duplicate => (&visited[..], FLOW_CONFIG.to_owned() + DUPLICATE_RULE),
+            _ => (&visited[..1], String::new()),
         };
         let (agent_ipv4, router_ipv4) = self.assign_ipv4()?;
         let routers = if self.forwarding == Forwarding::Udp4 { &[] } else { uplinks };
@@ -42,7 +46,7 @@ impl Chain {
         );
         let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
         let mut router =
-            accel.to_owned() + &nemo::mobile_router_config(&self.router, 0, &uplinks)? + &router_ipv4 + shares;
+            accel.to_owned() + &nemo::mobile_router_config(&self.router, 0, &uplinks)? + &router_ipv4 + &shares;
         if self.forwarding == Forwarding::Udp6 {
             router = router.replace("interface = \"up0\"\n", "interface = \"up0\"\ntransport = \"udp\"\n");
         }

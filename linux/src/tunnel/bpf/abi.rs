@@ -1,6 +1,7 @@
 //! Keys and values of the maps that the daemon and the BPF programs share: the layouts of `bpf/abi.h`, field by field.
 
 pub(crate) mod prefix_slot;
+pub(crate) mod sequence;
 
 use crate::bpf::layout::{Reader, layout};
 use crate::nft::Hooks;
@@ -11,7 +12,7 @@ use std::net::Ipv6Addr;
 
 /// The version of the layouts below. Maps of another version are never read: they are pinned in a directory of another
 /// name.
-pub(crate) const LAYOUT: u32 = 17;
+pub(crate) const LAYOUT: u32 = 18;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -21,7 +22,7 @@ pub(crate) const LENGTHS: usize = roam6_proto::contract::item::MAX_PREFIX_LENGTH
 /// Entries of the next hop cache and of the flow cache of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// The counters of the programs, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 21] = [
+pub(crate) const COUNTERS: [&str; 26] = [
     "encapsulated",
     "encapsulated_slow",
     "decapsulated",
@@ -43,6 +44,11 @@ pub(crate) const COUNTERS: [&str; 21] = [
     "hairpinned_xdp",
     "segmented",
     "dropped_nested",
+    "replicated",
+    "unreplicated",
+    "eliminated",
+    "dropped_rogue",
+    "recovery_resets",
 ];
 
 /// Local tunnel endpoints that a prefix entry can refer to.
@@ -333,8 +339,8 @@ pub(crate) fn encode_rules(flows: &[TunnelFlow]) -> RulesValue {
             let (source_first, source_last) = selector.source_ports.unwrap_or((0, u16::MAX));
             let (destination_first, destination_last) = selector.destination_ports.unwrap_or((0, u16::MAX));
             let [protocol, dscp] = [selector.protocol, selector.dscp].map(|value| value.map_or(ANY, u16::from));
-            let bid = flow.bid.0;
-            let words = [protocol, source_first, source_last, destination_first, destination_last, bid, dscp, 0];
+            let [bid, replica] = [flow.bid.0, flow.replica.map_or(0, |bid| bid.0)];
+            let words = [protocol, source_first, source_last, destination_first, destination_last, bid, dscp, replica];
             out.extend(words.into_iter().flat_map(u16::to_ne_bytes));
             out.extend(flow.ingress.map_or(0, |link| link.0).to_ne_bytes());
         }

@@ -76,6 +76,7 @@ impl Programs {
             .default_map_pin_directory(pins.maps())
             .map_max_entries("tunnels", tunnels)
             .map_max_entries("rules", tunnels)
+            .map_max_entries("sequences", tunnels)
             .map_max_entries("prefixes", tunnels.saturating_mul(4).saturating_add(MAX_BYPASSES))
             .map_max_entries("slots", abi::prefix_slot::slot_count(tunnels))
             .map_max_entries("ends", tunnels)

@@ -2,11 +2,13 @@
 
 use super::Bpf;
 use super::abi::prefix_slot::{SlotPrefix, SlotValue};
+use super::abi::sequence::SequenceValue;
 use super::abi::{self, PrefixEntryValue, PrefixKey};
 use super::attach::Program;
 use super::prefix_table::PrefixTable;
 use crate::bpf::entries::Entries;
 use roam6_proto::LinkId;
+use roam6_proto::contract::item::TunnelId;
 
 impl Bpf {
     /// A program, for test runs.
@@ -22,6 +24,16 @@ impl Bpf {
     /// The present epoch of the tunnels.
     pub(crate) fn epoch(&self) -> u32 {
         self.settings.epoch
+    }
+
+    /// The sequence numbers of a tunnel, if it has any.
+    pub(crate) fn sequences(&self, id: TunnelId) -> Option<SequenceValue> {
+        self.maps.sequences.find(&id.0)
+    }
+
+    /// Writes them.
+    pub(crate) fn set_sequences(&mut self, id: TunnelId, value: &SequenceValue) {
+        self.maps.sequences.put(&id.0, value).expect("a tunnel");
     }
 
     /// The XDP program, for test runs, enabled on this interface with a link-layer address of zeros.

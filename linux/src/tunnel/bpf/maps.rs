@@ -1,5 +1,6 @@
 //! The maps of the tunnel programs, typed.
 
+use super::abi::sequence::SequenceValue;
 use super::abi::{
     COUNTERS, EndpointKey, LengthsValue, PrefixLength, RulesKey, RulesValue, Settings, SettingsValue, Side,
     TunnelValue, XdpInterfaceValue, decode_lengths, decode_xdp_interface, encode_lengths, xdp_interface_index,
@@ -20,6 +21,8 @@ pub(crate) struct Maps {
     pub(crate) tunnels: Entries<u32, TunnelValue>,
     /// Flow rules, by tunnel and version.
     pub(crate) rules: Entries<RulesKey, RulesValue>,
+    /// Sequence numbers of tunnels with replicated flows, by tunnel.
+    pub(crate) sequences: Entries<u32, SequenceValue>,
     /// Local endpoints, with their indices.
     pub(crate) endpoints: Entries<EndpointKey, u32>,
     /// Local addresses of mobility signalling over IPv4.
@@ -40,6 +43,7 @@ impl Maps {
             prefixes: PrefixTable::new(Entries::new("prefixes", take("prefixes")?)?, take("slots")?)?,
             tunnels: Entries::new("tunnels", take("tunnels")?)?,
             rules: Entries::new("rules", take("rules")?)?,
+            sequences: Entries::new("sequences", take("sequences")?)?,
             endpoints: Entries::new("ends", take("ends")?)?,
             signalling: Entries::new("signalling", take("signalling")?)?,
             local_endpoints: Array::try_from(take("locals")?).context("map locals")?,

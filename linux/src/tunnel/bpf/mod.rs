@@ -11,6 +11,7 @@ mod maps;
 mod path_stats;
 mod pin;
 pub(crate) mod prefix_table;
+mod replication;
 pub(crate) mod xdp_ingress;
 
 use crate::error::{Context as _, Error};
@@ -197,6 +198,7 @@ impl Bpf {
                 self.maps.endpoints.put(&path.local.octets(), &index)?;
             }
         }
+        self.begin_sequence(tunnel)?;
         if !tunnel.flows.is_empty() {
             self.maps.rules.put(&abi::rules_key(tunnel.id, version), &abi::encode_rules(&tunnel.flows))?;
         }
@@ -346,6 +348,7 @@ impl Bpf {
             self.installed.remove(&id);
             self.release(&former, rules, None)?;
         }
+        self.maps.sequences.drop(&id.0)?;
         self.maps.tunnels.drop(&id.0)
     }
 
@@ -365,6 +368,7 @@ impl Bpf {
             }
         }
         self.maps.tunnels.retain(|id| self.installed.contains_key(&TunnelId(*id)))?;
+        self.maps.sequences.retain(|id| self.installed.contains_key(&TunnelId(*id)))?;
         let whole = self.installed.values().flatten();
         let rules: BTreeSet<_> = whole.map(|held| abi::rules_key(held.tunnel.id, held.version)).collect();
         self.maps.rules.retain(|key| rules.contains(key))?;
@@ -402,6 +406,10 @@ impl Tunnels for Bpf {
         self.incomplete.remove(&id);
         let done = self.remove(id);
         self.begin_epoch().and(done)
+    }
+
+    fn replicates(&self) -> bool {
+        true
     }
 
     fn put_bypass(&mut self, to: Prefix) -> Result<(), Error> {
@@ -542,7 +550,7 @@ fn inherited_endpoints(maps: &Maps) -> Result<VecMap<Ipv6Addr, Endpoint>, Error>
 
 /// The least MTU of the paths in use; of all paths if none is.
 fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&TunnelPath) -> u32) -> u32 {
-    let carries = |path: &&TunnelPath| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.bid == path.bid);
+    let carries = |path: &&TunnelPath| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.uses(path.bid));
     let carrying = tunnel.paths.iter().filter(carries).map(&mtu).min();
     carrying.or_else(|| tunnel.paths.iter().map(&mtu).min()).unwrap_or(MINIMUM_MTU)
 }

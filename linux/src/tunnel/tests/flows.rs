@@ -27,6 +27,7 @@ fn put(testbed: &mut TestHost, flows: &[(Option<LinkId>, FlowSelector)]) {
         selector: selector.clone(),
         ingress: *ingress,
         bid: Bid(2),
+        replica: None,
     };
     let far = ["2001:db8:f8::/48", "10.88.1.0/24"].map(|prefix| prefix.parse().unwrap());
     let tunnel = Tunnel {

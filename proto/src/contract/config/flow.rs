@@ -17,8 +17,28 @@ pub struct FlowRule {
     /// asked for the prefix of the interface instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress: Option<String>,
-    /// Binding identifier of the path.
+    /// Binding identifier of the path; 0 for the best one, where packets are replicated.
     pub bid: Bid,
+    /// Packets are sent by two paths, if the home agent eliminates the second copies; `None`: by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replication: Option<Replication>,
+}
+
+impl FlowRule {
+    /// Whether it names the path with this binding identifier.
+    #[must_use]
+    pub fn names(&self, bid: Bid) -> bool {
+        self.bid == bid || self.replication.is_some_and(|replication| replication.second == Some(bid))
+    }
+}
+
+/// Packet replication over two paths (RFC 8655 §3.2.2.2).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replication {
+    /// Binding identifier of the second path; `None` for the best other one that carries packets without a rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<Bid>,
 }
 
 /// A traffic selector (RFC 6088 §3.1, §3.2), as seen from the correspondent: the source is the correspondent, the destination is

@@ -83,6 +83,9 @@ pub struct HomeAgentConfig {
     /// Whether mobile routers are served in UDP over IPv6 too, where networks pass nothing else.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub udp6: bool,
+    /// Whether packets are replicated over two paths for flows of which mobile routers ask so, and second copies eliminated.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub replication: bool,
     /// Updates of one mobile router that are accepted per second; `None`: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_update_rate: Option<u32>,
@@ -117,6 +120,7 @@ impl Default for HomeAgentConfig {
             prefix_pool: None,
             shared_prefix: None,
             udp6: false,
+            replication: false,
             max_update_rate: None,
             key_exchange: true,
             #[cfg(feature = "fleet")]

@@ -103,6 +103,20 @@ pub struct TunnelFlow {
     pub ingress: Option<LinkId>,
     /// The path, by binding identifier; if the tunnel has no such path, the next rule applies.
     pub bid: Bid,
+    /// A second path: each packet leaves by both with one sequence number, and the other end eliminates the second copy
+    /// (RFC 8655 §3.2.2.2, IEEE 802.1CB). If the tunnel has one of the two paths, packets leave by that alone, without a
+    /// number. Back ends that cannot replicate use the first path. What a tunnel with such a flow receives twice it
+    /// delivers once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica: Option<Bid>,
+}
+
+impl TunnelFlow {
+    /// Whether its packets leave by the path with this binding identifier.
+    #[must_use]
+    pub fn uses(&self, bid: Bid) -> bool {
+        self.bid == bid || self.replica == Some(bid)
+    }
 }
 
 /// Maximum number of different prefix lengths on the remote side of all tunnels together.

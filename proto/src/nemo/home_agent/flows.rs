@@ -1,7 +1,7 @@
 //! Flow bindings: applies the Flow Identification and Flow Summary options of an update. RFC 6089 §5.3; selectors of
 //! RFC 6088 as far as they are five-tuples, with a DSCP.
 
-use crate::contract::config::flow::{FlowRule, FlowSelector};
+use crate::contract::config::flow::{FlowRule, FlowSelector, Replication};
 use roam6_wire::mobility::{self, FieldRange, FlowIdentification, TrafficSelector};
 use roam6_wire::{Bid, Fid, Prefix};
 use std::net::Ipv6Addr;
@@ -13,21 +13,24 @@ const ACCEPTED: u8 = 0;
 
 /// The resulting rules, and an option with the status of each option of the update.
 ///
-/// Rules that the update does not name end (RFC 6089 §5.3.4). `bids` are the bindings once the update is in force.
+/// Rules that the update does not name end (RFC 6089 §5.3.4). `bids` are the bindings once the update is in force;
+/// `replicates`: both ends replicate packets and eliminate copies.
 pub(super) fn merge_flows(
     known: &[FlowRule],
     requested: &[FlowIdentification],
     kept: &[Fid],
-    bids: &[Bid],
+    (bids, replicates): (&[Bid], bool),
 ) -> (Vec<FlowRule>, Vec<FlowIdentification>) {
-    let mut rules: Vec<FlowRule> = known.iter().filter(|rule| kept.contains(&Fid(rule.id))).cloned().collect();
+    let still = |rule: &FlowRule| FlowRule { replication: rule.replication.filter(|_| replicates), ..rule.clone() };
+    let mut rules: Vec<FlowRule> = known.iter().filter(|rule| kept.contains(&Fid(rule.id))).map(still).collect();
     let mut statuses = Vec::new();
     // A flow identifier that occurs twice rejects all options (RFC 6089 §5.3.2).
     let repeated = requested.iter().any(|one| requested.iter().filter(|other| other.fid == one.fid).count() > 1);
     for option in requested {
         let old = known.iter().find(|rule| Fid(rule.id) == option.fid);
         rules.retain(|rule| Fid(rule.id) != option.fid);
-        let rule = if repeated { Err(FlowIdentification::REJECTED) } else { parse_rule(option, old, bids) };
+        let rule =
+            if repeated { Err(FlowIdentification::REJECTED) } else { parse_rule(option, old, (bids, replicates)) };
         let rule = rule.and_then(|rule| match rules.iter().any(|other| other.priority == rule.priority) {
             true => Err(FlowIdentification::MALFORMED),
             false if rules.len() >= MAX_FLOWS => Err(FlowIdentification::REJECTED),
@@ -35,7 +38,7 @@ pub(super) fn merge_flows(
         });
         let status = rule.as_ref().err().copied().unwrap_or(ACCEPTED);
         // A rejected option leaves the former rule in place.
-        rules.extend(rule.ok().or_else(|| old.cloned()));
+        rules.extend(rule.ok().or_else(|| old.map(still)));
         statuses.push(FlowIdentification { status, selector: None, ..option.clone() });
     }
     let mut missing: Vec<Fid> = kept.iter().filter(|fid| !known.iter().any(|rule| rule.id == fid.0)).copied().collect();
@@ -55,7 +58,11 @@ pub(super) fn merge_flows(
 }
 
 /// RFC 6089 §5.3.2.1 for a new flow, §5.3.2.2 for a known one.
-fn parse_rule(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid]) -> Result<FlowRule, u8> {
+fn parse_rule(
+    option: &FlowIdentification,
+    old: Option<&FlowRule>,
+    (bids, replicates): (&[Bid], bool),
+) -> Result<FlowRule, u8> {
     if option.fid == Fid(0) || option.priority == 0 {
         return Err(FlowIdentification::MALFORMED);
     }
@@ -73,16 +80,19 @@ fn parse_rule(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid])
         (None, Some(old)) => old.selector.clone(),
         (None, None) => return Err(FlowIdentification::MALFORMED),
     };
-    let bid = match (option.bids.as_slice(), old) {
-        ([bid], _) if bids.contains(bid) => *bid,
-        ([_], _) => return Err(FlowIdentification::BID_NOT_FOUND),
+    let (bid, replication) = match (option.bids.as_slice(), old) {
         // The BID need not be registered at present.
-        ([], Some(old)) => old.bid,
+        ([], Some(old)) => (old.bid, old.replication.filter(|_| replicates)),
         ([], None) => return Err(FlowIdentification::MALFORMED),
-        // Packets are not duplicated over several paths.
-        (_, _) => return Err(FlowIdentification::REJECTED),
+        // Each binding gets a copy of the packets; the mobile router has to eliminate the second.
+        ([_, second], _) if !replicates || option.bids.first() == Some(second) => {
+            return Err(FlowIdentification::REJECTED);
+        }
+        ([_, _, _, ..], _) => return Err(FlowIdentification::REJECTED),
+        (named, _) if named.iter().any(|bid| !bids.contains(bid)) => return Err(FlowIdentification::BID_NOT_FOUND),
+        ([bid, second @ ..], _) => (*bid, second.first().map(|second| Replication { second: Some(*second) })),
     };
-    Ok(FlowRule { id: option.fid.0, priority: option.priority, selector, ingress: None, bid })
+    Ok(FlowRule { id: option.fid.0, priority: option.priority, selector, ingress: None, bid, replication })
 }
 
 /// The selector as a five-tuple with a DSCP; `None` if it needs more fields.

@@ -43,8 +43,12 @@ impl HomeAgent {
         let best = usable.iter().map(|care_of| care_of.rank()).min();
         let in_use = usable.iter().filter_map(|care_of| path(care_of, u16::from(Some(care_of.rank()) == best)));
         let paths = in_use.chain(left.iter().map(|care_of| self.path(care_of, 0))).collect();
-        let flows =
-            of.flows.iter().map(|rule| TunnelFlow { selector: rule.selector.clone(), ingress: None, bid: rule.bid });
+        let flows = of.flows.iter().map(|rule| TunnelFlow {
+            selector: rule.selector.clone(),
+            ingress: None,
+            bid: rule.bid,
+            replica: rule.replication.and_then(|replication| replication.second),
+        });
         let (local_prefixes, remote_prefixes) = (vec![Prefix::ALL], remote_prefixes(home, of));
         Tunnel { id, local_prefixes, remote_prefixes, paths, flows: flows.collect() }
     }

@@ -209,6 +209,11 @@ impl UpdateRequest {
         self.ipv4_source.is_some() || self.udp6_source.is_some()
     }
 
+    /// Whether the mobile router eliminates the second copies of replicated packets.
+    pub(super) fn eliminates(&self) -> bool {
+        self.capabilities.as_ref().is_some_and(|named| named.has(Capabilities::ELIMINATION))
+    }
+
     /// Where it came from, as the network shows it.
     pub(super) fn peer(&self) -> Ipv6Addr {
         let ipv4 = self.ipv4_source.map(|seen| seen.source.to_ipv6());

@@ -89,7 +89,8 @@ impl HomeAgent {
     /// What this home agent can do, for acknowledgements.
     pub(super) fn capabilities(&self) -> MobilityOption {
         let udp = Capabilities::UDP_OVER_IPV6 | Capabilities::ZERO_CHECKSUM;
-        let flags = if self.config.udp6 { udp } else { 0 };
+        let elimination = if self.config.replication { Capabilities::ELIMINATION } else { 0 };
+        let flags = if self.config.udp6 { udp } else { 0 } | elimination;
         MobilityOption::Capabilities(Capabilities { flags, encapsulations: Vec::new() })
     }
 }

@@ -271,7 +271,8 @@ impl HomeAgent {
         let known_at = latest.and_then(|latest| latest.home_link_address);
         let bids: Vec<Bid> = merged.care_of.iter().map(|care_of| care_of.bid).collect();
         let known = latest.map(|latest| latest.flows.as_slice()).unwrap_or_default();
-        let (rules, flow_statuses) = flows::merge_flows(known, &request.flows, &request.flow_summary, &bids);
+        let paths = (bids.as_slice(), self.config.replication && request.eliminates());
+        let (rules, flow_statuses) = flows::merge_flows(known, &request.flows, &request.flow_summary, paths);
         answer.flows = flow_statuses;
         let mut next = Registration {
             care_of: merged.care_of,

@@ -146,6 +146,7 @@ impl MobileRouter {
         self.note_update_answered(wanted.first_visited());
         self.note_network_passes(now, wanted.first_visited());
         self.note_capabilities(message);
+        self.note_elimination(home_agent, message, out);
         out.report(NemoReport::AcknowledgementReceived { home_agent, status, sequence, lifetime: granted });
         if message.status == Status::SEQUENCE_OUT_OF_WINDOW {
             self.note_sequence(now, home_agent, sequence, out);

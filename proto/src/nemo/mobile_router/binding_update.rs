@@ -96,7 +96,7 @@ impl MobileRouter {
                     code: LLA_CODE_MOBILE_NODE,
                     address: address.0.to_vec(),
                 }));
-                options.extend(self.flows_of(&all).map(|rule| self.flow_option(rule)));
+                options.extend(self.flows_of(&all).map(|(rule, bids)| self.flow_option(rule, bids)));
             } else if lifetime_units > 0 || matches!(self.config.authentication, Authentication::Ipsec(_)) {
                 // ESP does not cover the source address (RFC 3776 §4.2).
                 let native = wanted.first_visited().filter(|care_of| !care_of.is_observed());

@@ -264,7 +264,7 @@ impl MobileRouter {
         let paths = self.paths();
         let carries = |other: &Uplink| {
             paths.iter().any(|path| path.weight > 0 && path.link.is_some() && path.link == other.up())
-                || self.config.flows.iter().any(|rule| rule.bid == other.config.bid)
+                || self.config.flows.iter().any(|rule| rule.names(other.config.bid))
         };
         let answers = |other: &Uplink| !other.prober.is_silent() && other.prober.missed() <= 1;
         let mut others = self.uplinks.iter().filter(|other| carries(other)).peekable();

@@ -8,7 +8,7 @@ use crate::{Outbox, VecMap};
 use roam6_wire::mobility::{
     BindingAcknowledgement, FieldRange, FlowIdentification, MobilityOption, Selector, TrafficSelector,
 };
-use roam6_wire::{Fid, Prefix};
+use roam6_wire::{Bid, Fid, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The statuses of flow bindings, so that each is reported once.
@@ -21,16 +21,21 @@ pub(super) struct FlowStatuses {
 }
 
 impl MobileRouter {
-    /// The flow rules whose uplink is registered; others must not be requested (RFC 6089 §5.2.2.1). Nor are those of
-    /// uplinks that are left to better ones.
-    pub(super) fn flows_of<'a>(&'a self, care_of: &'a [CareOf]) -> impl Iterator<Item = &'a FlowRule> {
+    /// The flow rules with their registered uplinks; others must not be requested (RFC 6089 §5.2.2.1). Nor are uplinks that
+    /// are left to better ones.
+    pub(super) fn flows_of<'a>(&'a self, care_of: &'a [CareOf]) -> impl Iterator<Item = (&'a FlowRule, Vec<Bid>)> {
         let good = care_of.iter().any(|care_of| self.standing(care_of.bid) == Standing::Good);
-        let usable = move |care_of: &&CareOf| !good || self.standing(care_of.bid) == Standing::Good;
-        self.config.flows.iter().filter(move |rule| care_of.iter().filter(usable).any(|one| one.bid == rule.bid))
+        let usable = move |rule: &FlowRule, bid| {
+            let is_registered = care_of.iter().any(|care_of| care_of.bid == bid);
+            is_registered && self.may_use(rule, bid, good && self.standing(bid) != Standing::Good)
+        };
+        let carrying = self.carrying(care_of);
+        let with_bids = move |rule| (rule, self.bids_of(rule, &carrying, |bid| usable(rule, bid)));
+        self.config.flows.iter().map(with_bids).filter(|(_, bids)| !bids.is_empty())
     }
 
     /// The Flow Identification option of a flow rule.
-    pub(super) fn flow_option(&self, rule: &FlowRule) -> MobilityOption {
+    pub(super) fn flow_option(&self, rule: &FlowRule, bids: Vec<Bid>) -> MobilityOption {
         let inside = self.inside_of(rule);
         let selector = match rule.selector.source.or(inside).is_some_and(Prefix::is_ipv4) {
             true => TrafficSelector::V4(wire_selector(&rule.selector, inside, ipv4_span)),
@@ -40,7 +45,7 @@ impl MobileRouter {
             fid: Fid(rule.id),
             priority: rule.priority,
             status: 0,
-            bids: vec![rule.bid],
+            bids,
             selector: Some(selector),
         })
     }
@@ -64,7 +69,7 @@ impl MobileRouter {
         out: &mut Outbox,
     ) {
         let Location::Away { care_of, mcoa: true } = &held.location else { return };
-        let asked: Vec<Fid> = self.flows_of(care_of).map(|rule| Fid(rule.id)).collect();
+        let asked: Vec<Fid> = self.flows_of(care_of).map(|(rule, _)| Fid(rule.id)).collect();
         if asked.is_empty() {
             return;
         }

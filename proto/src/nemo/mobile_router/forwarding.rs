@@ -185,7 +185,7 @@ impl MobileRouter {
         })
     }
 
-    fn weight(&self, bid: Bid) -> u16 {
+    pub(super) fn weight(&self, bid: Bid) -> u16 {
         self.uplinks.iter().find(|uplink| uplink.config.bid == bid).map_or(1, |uplink| uplink.config.weight)
     }
 
@@ -354,16 +354,20 @@ impl MobileRouter {
 
     pub(super) fn flows(&self) -> Vec<TunnelFlow> {
         let barred = |bid: Bid| self.uplinks.iter().any(|uplink| uplink.config.bid == bid && uplink.is_barred());
-        let used = |rule: &&FlowRule| !self.is_avoided(rule.bid) && !barred(rule.bid);
+        let carrying = self.carrying(&self.care_of_in_use());
         let link_of = |name: &String| self.ingress.iter().find(|inside| inside.config.interface == *name)?.link();
-        let mut rules: Vec<&FlowRule> = self.config.flows.iter().filter(used).collect();
+        let mut rules: Vec<&FlowRule> = self.config.flows.iter().collect();
         rules.sort_by_key(|rule| rule.priority);
-        // No packet enters by an interface that does not exist.
-        let flow = |rule: &&FlowRule| match rule.ingress.as_ref().map(link_of) {
-            Some(None) => None,
-            ingress => {
-                Some(TunnelFlow { selector: reversed(&rule.selector), ingress: ingress.flatten(), bid: rule.bid })
-            }
+        let flow = |rule: &&FlowRule| {
+            let used = |bid: Bid| !barred(bid) && self.may_use(rule, bid, self.is_avoided(bid));
+            let bids = self.bids_of(rule, &carrying, used);
+            let (bid, replica) = (*bids.first()?, bids.get(1).copied());
+            // No packet enters by an interface that does not exist.
+            let ingress = match rule.ingress.as_ref().map(link_of) {
+                Some(None) => return None,
+                ingress => ingress.flatten(),
+            };
+            Some(TunnelFlow { selector: reversed(&rule.selector), ingress, bid, replica })
         };
         rules.iter().filter_map(flow).collect()
     }

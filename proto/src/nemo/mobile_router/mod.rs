@@ -36,6 +36,7 @@ mod path_watch;
 pub mod probe;
 mod probing;
 pub mod registration;
+mod replication;
 mod selection;
 mod state_ages;
 mod suspicion;
@@ -136,6 +137,8 @@ pub struct MobileRouter {
     ha_registers_source_only: bool,
     /// Whether the present home agent serves UDP over IPv6, if known.
     udp6_served: Option<bool>,
+    /// Whether the present home agent eliminates the second copies of replicated packets, if known.
+    ha_eliminates: Option<bool>,
     /// Visited networks that pass UDP only, the oldest first.
     networks: Vec<NetworkRecord>,
     ipv4_home: Ipv4Home,
@@ -194,6 +197,7 @@ impl MobileRouter {
             path_update_limiter: TokenBucket::new(PATH_UPDATE_BURST, PATH_UPDATE_INTERVAL),
             ha_registers_source_only: false,
             udp6_served: None,
+            ha_eliminates: None,
             networks: Vec::new(),
             ipv4_home: Ipv4Home::default(),
             flow_statuses: FlowStatuses::default(),
@@ -307,7 +311,7 @@ impl MobileRouter {
     fn forget_home_agent(&mut self) {
         (self.ha_lacks_mcoa, self.ha_rejects_home_and_away) = (false, false);
         (self.ha_registers_source_only, self.path_update) = (false, None);
-        self.udp6_served = None;
+        (self.udp6_served, self.ha_eliminates) = (None, None);
         self.uplinks.iter_mut().for_each(|uplink| uplink.transport.restart());
     }
 

@@ -164,7 +164,7 @@ impl MobileRouter {
             // By the link: two uplinks may have equal addresses.
             let link = self.care_of_on(uplink).map(|care_of| care_of.link);
             let carries = |path: &TunnelPath| path.weight > 0 && link.is_some() && path.link == link;
-            match paths.iter().any(carries) || flows.iter().any(|flow| flow.bid == uplink.config.bid) {
+            match paths.iter().any(carries) || flows.iter().any(|flow| flow.uses(uplink.config.bid)) {
                 true if uplink.traffic.is_active(now) => PathUse::Active,
                 true => PathUse::Idle,
                 false => PathUse::Standby,

@@ -402,15 +402,15 @@ impl MobileRouter {
         }
     }
 
-    /// The capabilities option of an update, if an uplink may need UDP.
+    /// The capabilities option of an update, if an uplink may need UDP or a flow is to be replicated.
     pub(super) fn capability_option(&self, wanted: &DesiredRegistration) -> Option<MobilityOption> {
-        if self.uplinks.iter().all(|uplink| uplink.config.transport == Transport::Native) {
-            return None;
-        }
+        let udp = Capabilities::UDP_OVER_IPV6 | Capabilities::ZERO_CHECKSUM;
+        let native = self.uplinks.iter().all(|uplink| uplink.config.transport == Transport::Native);
+        let elimination = if self.asks_for_replication() { Capabilities::ELIMINATION } else { 0 };
+        let flags = if native { 0 } else { udp } | elimination;
         let udp = wanted.care_of().iter().filter(|care_of| care_of.udp && care_of.ipv4().is_none());
         let encapsulations = udp.map(|care_of| (care_of.bid, PathEncapsulation::UDP)).collect();
-        let flags = Capabilities::UDP_OVER_IPV6 | Capabilities::ZERO_CHECKSUM;
-        Some(MobilityOption::Capabilities(Capabilities { flags, encapsulations }))
+        (flags != 0).then_some(MobilityOption::Capabilities(Capabilities { flags, encapsulations }))
     }
 
     /// An update with `sender` as its source was sent in the present encapsulation of its uplink.

@@ -291,6 +291,63 @@ fn flow_rules_are_checked() {
 }
 
 #[test]
+fn duplicated_flows_are_checked() {
+    use roam6_proto::contract::config::flow::Replication;
+    use roam6_wire::Bid;
+    let uplink = "interface = \"eth0\"\n";
+    let flow = |sharing: &str, keys: &str| {
+        let others =
+            ["eth1", "eth2"].map(|name| format!("[[mobile_router.uplink]]\ninterface = \"{name}\"\n")).concat();
+        MR.replacen(uplink, &format!("{uplink}{others}[[mobile_router.flow]]\n{keys}\n"), 1).replacen(
+            "[mobile_router]\n",
+            &format!("[mobile_router]\nsharing = \"{sharing}\"\n"),
+            1,
+        )
+    };
+    for (sharing, keys, bid, second) in [
+        ("weights", "duplicate = 2", 0, None),
+        ("weights", "duplicate = 2\nuplink = \"eth1\"", 2, None),
+        ("standby", "duplicate = 2\nuplink = [\"eth2\", \"eth0\"]", 3, Some(Bid(1))),
+    ] {
+        let router = read(&flow(sharing, keys)).unwrap().mobile_router.unwrap();
+        let rule = &router.flows[0];
+        assert_eq!((rule.bid, rule.replication), (Bid(bid), Some(Replication { second })), "{keys}");
+    }
+    for (sharing, keys, problem) in [
+        ("weights", "dscp = \"ef\"", "a flow without an uplink; name one, or write duplicate = 2"),
+        (
+            "weights",
+            "uplink = [\"eth0\", \"eth1\"]",
+            "a flow with several uplinks; name one, or add duplicate = 2: then each packet is sent by both",
+        ),
+        (
+            "weights",
+            "uplink = [\"eth0\", \"eth0\"]\nduplicate = 2",
+            "uplink eth0 is named twice; name each uplink once",
+        ),
+        (
+            "weights",
+            "uplink = [\"eth0\", \"eth1\", \"eth2\"]\nduplicate = 2",
+            "two copies by 3 uplinks; name two uplinks, or none",
+        ),
+        ("weights", "duplicate = 3", "duplicate = 3 is out of bounds; write 2, or leave it out"),
+        (
+            "standby",
+            "duplicate = 2\nuplink = \"eth0\"",
+            "no second uplink carries packets; name both: uplink = [\"eth0\", \"eth1\"], or write sharing = \"weights\"",
+        ),
+    ] {
+        let found = read(&flow(sharing, keys)).unwrap_err();
+        assert!(found.len() == 1 && found[0].to_string().ends_with(problem), "{keys}: {found:?}");
+    }
+    let kernel = format!("data_plane = \"ip6tnl\"\n{}", flow("weights", "duplicate = 2"));
+    let found = read(&kernel).unwrap_err();
+    let problem =
+        "the kernel's tunnel device sends no packet twice; write data_plane = \"bpf\", or leave duplicate out";
+    assert!(found.iter().any(|found| found.to_string().ends_with(problem)), "{found:?}");
+}
+
+#[test]
 fn static_uplink_addresses_and_rdnss_are_checked() {
     let uplink = "interface = \"eth0\"\n";
     let more = "address = \"2001:db8:5::5/64\"\ngateway = \"2001:db8:5::1\"\n[[mobile_router.ingress]]\n\

@@ -7,8 +7,8 @@ use crate::contract::report::NemoReport;
 use crate::{Clock, Command, Input, Output, Report};
 use core::time::Duration;
 use roam6_wire::mobility::{
-    BindingIdentifier, CareOfField, FieldRange, FlowIdentification, MobilityOption, Selector, Status, TrafficSelector,
-    UpdateFlags,
+    BindingIdentifier, Capabilities, CareOfField, FieldRange, FlowIdentification, MobilityOption, Selector, Status,
+    TrafficSelector, UpdateFlags,
 };
 use roam6_wire::{Bid, Fid};
 
@@ -213,6 +213,34 @@ fn flow_identification_statuses() {
     let outputs = bench.send(&twice);
     assert_eq!(flow_statuses(&outputs), [(1, 129), (1, 129), (2, 129)], "all of them (RFC 6089 §5.3.2)");
     assert!(bench.tunnel().unwrap().flows.is_empty());
+}
+
+#[test]
+fn flow_with_two_bindings_is_replicated_if_both_ends_eliminate_copies() {
+    let ask = |replication, flags: Option<u8>, bids: &[u16]| {
+        let mut bench = TestBed::new(HomeAgentConfig { replication, ..config() });
+        let capabilities = flags.map(|flags| Capabilities { flags, encapsulations: Vec::new() });
+        let update = both(1, true).with(MobilityOption::FlowIdentification(flow(1, bids)));
+        let update =
+            capabilities.into_iter().fold(update, |update, own| update.with(MobilityOption::Capabilities(own)));
+        let outputs = bench.send(&update);
+        let named = acknowledgement(&outputs).options.iter().find_map(|option| match option {
+            MobilityOption::Capabilities(own) => Some(own.flags & Capabilities::ELIMINATION),
+            _ => None,
+        });
+        let paths = bench.tunnel().unwrap().flows.first().map(|flow| (flow.bid.0, flow.replica.map(|bid| bid.0)));
+        (flow_statuses(&outputs)[0].1, named, paths)
+    };
+    let able = Some(Capabilities::ELIMINATION);
+    assert_eq!(ask(true, able, &[1, 2]), (0, Some(Capabilities::ELIMINATION), Some((1, Some(2)))));
+    assert_eq!(ask(true, able, &[2]), (0, Some(Capabilities::ELIMINATION), Some((2, None))));
+    let refused = FlowIdentification::REJECTED;
+    assert_eq!(ask(false, able, &[1, 2]), (refused, Some(0), None), "this host cannot");
+    assert_eq!(ask(true, None, &[1, 2]), (refused, None, None), "the mobile router does not say that it eliminates");
+    assert_eq!(ask(true, Some(Capabilities::UDP_OVER_IPV6), &[1, 2]).0, refused);
+    assert_eq!(ask(true, able, &[1, 1]).0, refused);
+    assert_eq!(ask(true, able, &[1, 2, 1]).0, refused);
+    assert_eq!(ask(true, able, &[1, 7]).0, FlowIdentification::BID_NOT_FOUND);
 }
 
 #[test]

@@ -66,7 +66,14 @@ fn dead_path_in_reserve_is_found_with_its_next_probe() {
 
 #[test]
 fn path_of_a_flow_rule_is_not_in_reserve() {
-    let flows = vec![FlowRule { id: 7, priority: 1, selector: FlowSelector::default(), ingress: None, bid: Bid(2) }];
+    let flows = vec![FlowRule {
+        id: 7,
+        priority: 1,
+        selector: FlowSelector::default(),
+        ingress: None,
+        bid: Bid(2),
+        replication: None,
+    }];
     let mut bench = both(MobileRouterConfig { flows, ..rarely() });
     bench.probe(10_000, &[1, 2]);
     assert_eq!(count(&bench.probe(20_000, &[1, 2]), 2), 50);

@@ -257,7 +257,14 @@ fn a_hostile_counter_does_not_overflow() {
 #[test]
 fn backup_leaves_an_uplink_to_others_and_uses_it_if_there_is_none() {
     let mut config = planned(sharing(LoadSharing::Standby), Some(1_000_000), BeyondCap::Backup);
-    config.flows = vec![FlowRule { id: 1, priority: 1, selector: FlowSelector::default(), ingress: None, bid: Bid(1) }];
+    config.flows = vec![FlowRule {
+        id: 1,
+        priority: 1,
+        selector: FlowSelector::default(),
+        ingress: None,
+        bid: Bid(1),
+        replication: None,
+    }];
     let mut bench = both(config);
     assert_eq!(bench.tunnel().unwrap().flows.len(), 1);
     bench.traffic(WIFI, 0, 0);

@@ -7,7 +7,7 @@ use crate::contract::config::flow::{FlowRule, FlowSelector};
 use roam6_wire::mobility::{FieldRange, FlowIdentification, Selector, TrafficSelector};
 
 fn rule(id: u16, ingress: Option<&str>, selector: FlowSelector) -> FlowRule {
-    FlowRule { id, priority: id, selector, ingress: ingress.map(str::to_owned), bid: Bid(2) }
+    FlowRule { id, priority: id, selector, ingress: ingress.map(str::to_owned), bid: Bid(2), replication: None }
 }
 
 fn with_flows(flows: Vec<FlowRule>) -> MobileRouterConfig {

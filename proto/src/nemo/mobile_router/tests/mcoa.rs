@@ -115,7 +115,14 @@ fn answer_flows(bench: &mut TestBed, update: &Update, flows: Vec<FlowIdentificat
 #[test]
 fn flow_bindings_are_requested_for_registered_uplinks() {
     let mut config = sharing(LoadSharing::Standby);
-    let flow = |id, bid| FlowRule { id, priority: id, selector: FlowSelector::default(), ingress: None, bid: Bid(bid) };
+    let flow = |id, bid| FlowRule {
+        id,
+        priority: id,
+        selector: FlowSelector::default(),
+        ingress: None,
+        bid: Bid(bid),
+        replication: None,
+    };
     config.flows = vec![flow(1, 1), flow(2, 2)];
     let mut bench = TestBed::new(config.clone());
     bench.link(WIFI, true);
@@ -157,7 +164,7 @@ fn load_sharing_uses_weights_and_flow_bindings_their_bid() {
     config.uplinks[1].priority = 1;
     let selector =
         FlowSelector { source: Some(net("2001:db8:c::/48")), source_ports: Some((80, 80)), ..Default::default() };
-    config.flows = vec![FlowRule { id: 7, priority: 1, selector, ingress: None, bid: Bid(2) }];
+    config.flows = vec![FlowRule { id: 7, priority: 1, selector, ingress: None, bid: Bid(2), replication: None }];
     let mut bench = both(config.clone());
     assert_eq!(bench.paths(), [(ip(ON_WIFI), 3), (ip(ON_CELL), 1)]);
     let flow = &bench.tunnel().unwrap().flows[0];

@@ -22,6 +22,7 @@ mod links;
 mod mcoa;
 mod quality;
 mod renumbering;
+mod replication;
 mod resolvers;
 mod restart;
 mod sources;

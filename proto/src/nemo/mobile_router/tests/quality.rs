@@ -111,7 +111,14 @@ fn bad_path_gets_no_weight_and_no_flow() {
     let mut config = limited(LoadSharing::Weighted);
     config.uplinks[0].weight = 3;
     config.uplinks[1].priority = 1;
-    config.flows = vec![FlowRule { id: 7, priority: 1, selector: FlowSelector::default(), ingress: None, bid: Bid(1) }];
+    config.flows = vec![FlowRule {
+        id: 7,
+        priority: 1,
+        selector: FlowSelector::default(),
+        ingress: None,
+        bid: Bid(1),
+        replication: None,
+    }];
     let mut bench = both(config);
     bench.probe(10_000, &[1, 2]);
     assert_eq!(bench.paths(), [(ip(ON_WIFI), 3), (ip(ON_CELL), 1)]);
