@@ -20,6 +20,7 @@ pub mod key_exchange;
 pub mod option;
 pub mod status;
 pub mod update;
+pub mod wireguard;
 
 pub use acknowledgement::{AckFlags, BindingAcknowledgement};
 pub use capability::{Capabilities, PathEncapsulation};
@@ -28,6 +29,7 @@ pub use key_exchange::KeyExchange;
 pub use option::{BindingIdentifier, CareOfField, MobilityOption};
 pub use status::{ErrorStatus, Ipv4Status, Status};
 pub use update::{BindingUpdate, UpdateFlags};
+pub use wireguard::WireguardKey;
 
 use crate::checksum::checksum;
 use crate::ip6::protocol;

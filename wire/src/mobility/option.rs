@@ -8,6 +8,7 @@ use super::capability::Capabilities;
 use super::flow::FlowIdentification;
 use super::key_exchange::KeyExchange;
 use super::status::{Ipv4Status, Status};
+use super::wireguard::WireguardKey;
 use crate::address::{Bid, Fid, Prefix};
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
@@ -158,6 +159,8 @@ pub enum MobilityOption {
     Capabilities(Capabilities),
     /// A new shared key, requested or offered: an experimental option (RFC 5096) of roam6.
     KeyExchange(KeyExchange),
+    /// The public key of the sender's WireGuard device for a path: an experimental option (RFC 5096) of roam6.
+    WireguardKey(WireguardKey),
     /// Any other option, to be ignored.
     Unknown {
         /// Option Type.
@@ -370,6 +373,9 @@ fn read_experimental(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed>
     if let Some(exchange) = KeyExchange::read(whole)? {
         return Ok(MobilityOption::KeyExchange(exchange));
     }
+    if let Some(key) = WireguardKey::read(whole)? {
+        return Ok(MobilityOption::WireguardKey(key));
+    }
     let other = || MobilityOption::Unknown { kind: kind::EXPERIMENTAL, body: whole.to_vec() };
     Ok(Capabilities::read(whole)?.map_or_else(other, MobilityOption::Capabilities))
 }
@@ -430,9 +436,10 @@ impl MobilityOption {
             MobilityOption::MobileNodeIdentifier { .. } => kind::MOBILE_NODE_IDENTIFIER,
             MobilityOption::Authentication { .. } => kind::AUTHENTICATION,
             MobilityOption::ReplayProtection(_) => kind::REPLAY_PROTECTION,
-            MobilityOption::PathMtu { .. } | MobilityOption::Capabilities(_) | MobilityOption::KeyExchange(_) => {
-                kind::EXPERIMENTAL
-            }
+            MobilityOption::PathMtu { .. }
+            | MobilityOption::Capabilities(_)
+            | MobilityOption::KeyExchange(_)
+            | MobilityOption::WireguardKey(_) => kind::EXPERIMENTAL,
             MobilityOption::Ipv4HomeAddress { .. } => kind::IPV4_HOME_ADDRESS,
             MobilityOption::Ipv4AddressAcknowledgement { .. } => kind::IPV4_ADDRESS_ACKNOWLEDGEMENT,
             MobilityOption::NatDetection { .. } => kind::NAT_DETECTION,
@@ -459,6 +466,7 @@ impl MobilityOption {
             MobilityOption::PathMtu { bid, mtu } => body.u32(PATH_MTU_EXPERIMENT).u16(bid.0).u16(*mtu),
             MobilityOption::Capabilities(capabilities) => capabilities.write(body),
             MobilityOption::KeyExchange(exchange) => exchange.write(body),
+            MobilityOption::WireguardKey(key) => key.write(body),
             MobilityOption::Ipv4HomeAddress { prefix_length, prefix_wanted, address } => {
                 let wanted = if *prefix_wanted { IPV4_PREFIX_WANTED } else { 0 };
                 body.u16(u16::from(*prefix_length) << 10 | wanted).address4(*address)

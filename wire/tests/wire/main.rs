@@ -30,3 +30,4 @@ mod security;
 #[cfg(test)]
 mod shim6;
 mod udp6;
+mod wireguard;

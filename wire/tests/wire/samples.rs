@@ -60,6 +60,7 @@ pub(crate) fn mobility_messages() -> Vec<mobility::Message> {
                 encapsulations: vec![(Bid(1), PathEncapsulation::UDP), (Bid(7), PathEncapsulation(9))],
             }),
             MobilityOption::KeyExchange(mobility::KeyExchange::Answer { spi: 256, point: [3; 33] }),
+            MobilityOption::WireguardKey(mobility::WireguardKey { bid: Bid(1), port: 4193, public_key: [9; 32] }),
             MobilityOption::ReplayProtection(0xe5f1_2345_8000_0000),
             MobilityOption::Authentication { subtype: 1, spi: 256, data: vec![7; 12] },
         ])),
