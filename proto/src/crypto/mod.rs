@@ -6,3 +6,4 @@ pub mod esp;
 pub mod hba;
 pub mod key_agreement;
 pub mod signature;
+pub mod wireguard;

@@ -10,7 +10,7 @@ mod key_exchange_tests;
 pub mod mobile_router;
 mod quoted;
 
-use crate::contract::config::nemo::{InvitationId, SharedKey};
+use crate::contract::config::nemo::{Authentication, InvitationId, SharedKey};
 use crate::contract::item::KeySource;
 use core::time::Duration;
 use sha2::{Digest, Sha256};
@@ -28,6 +28,15 @@ fn fingerprint(key: &SharedKey) -> String {
     let groups =
         digest.chunks(2).take(5).map(|pair| pair.iter().map(|octet| format!("{octet:02x}")).collect::<String>());
     groups.collect::<Vec<_>>().join("-")
+}
+
+/// The secret that the preshared keys of encrypted paths are made of; `None` without authentication.
+fn path_secret(authentication: &Authentication) -> Option<Vec<u8>> {
+    match authentication {
+        Authentication::None => None,
+        Authentication::SharedKey(key) => Some(key.secret.clone()),
+        Authentication::Ipsec(pair) => Some([&*pair.to_home_agent.key, &*pair.to_mobile_router.key].concat()),
+    }
 }
 
 /// What the record of an exchanged key belongs to, if it is the key of a file.

@@ -1,5 +1,6 @@
 //! The settings of every role: plain values, validated by the caller.
 
+pub mod encryption;
 pub mod facilities;
 #[cfg(feature = "fleet")]
 pub mod fleet;

@@ -1,5 +1,6 @@
 //! Settings of the NEMO roles, home agent and mobile router: plain values, validated by the caller.
 
+pub use super::encryption::Encryption;
 pub use super::key::{InvitationId, RowInvitation, SharedKey};
 
 use crate::contract::config::flow::FlowRule;
@@ -92,6 +93,9 @@ pub struct HomeAgentConfig {
     /// Whether mobile routers may exchange their keys: not where the journal is lost with the power.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub key_exchange: bool,
+    /// Encryption of data; `None`: none is offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
     /// The fleet that this home agent is a member of; `None`: it serves alone.
     #[cfg(feature = "fleet")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,6 +127,7 @@ impl Default for HomeAgentConfig {
             replication: false,
             max_update_rate: None,
             key_exchange: true,
+            encryption: None,
             #[cfg(feature = "fleet")]
             fleet: None,
         }
@@ -255,6 +260,9 @@ pub struct MobileRouterConfig {
     /// Whether the network of an uplink is asked for a captive portal while no home agent answers by it.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub portal_check: bool,
+    /// Encryption of data, which is required then; `None`: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
 }
 
 impl Default for MobileRouterConfig {
@@ -282,6 +290,7 @@ impl Default for MobileRouterConfig {
             flows: Vec::new(),
             care_of_prefixes: None,
             portal_check: false,
+            encryption: None,
         }
     }
 }

@@ -97,6 +97,7 @@ impl StoredBinding {
             binding.flows.len(),
             binding.udp_ports.len(),
             binding.path_mtus.len(),
+            binding.wireguard.len(),
         ];
         if lists.iter().any(|length| *length > MAX_LIST) {
             return Err(format!("a list has more than {MAX_LIST} elements"));
@@ -136,6 +137,7 @@ mod tests {
             home_link_address: None,
             udp_ports: Vec::new(),
             path_mtus: Vec::new(),
+            wireguard: Vec::new(),
         };
         StoredBinding { by: Author { member: "ha1".to_owned(), boot: 1, number: 2 }, binding }
     }

@@ -5,6 +5,7 @@ use crate::contract::config::flow::FlowRule;
 use crate::contract::config::nemo::{InvitationId, SharedKey};
 use crate::crypto::cga::Parameters;
 use crate::crypto::key_agreement::{EphemeralSecret, Point};
+use crate::crypto::wireguard::PublicKey;
 use derive_more::Display;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
@@ -226,6 +227,9 @@ pub struct BindingRecord {
     /// The path MTUs to those of `care_of` for which the mobile router has reported one, octets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path_mtus: Vec<(Bid, u16)>,
+    /// The public keys and UDP ports of the mobile router's WireGuard devices, for those of `care_of` that are encrypted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wireguard: Vec<(Bid, PublicKey, u16)>,
 }
 
 /// The last sequence number used.

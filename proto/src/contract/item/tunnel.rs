@@ -2,6 +2,8 @@
 
 use crate::base::ids::LinkId;
 use crate::contract::config::flow::FlowSelector;
+use crate::crypto::wireguard::{PresharedKey, PublicKey};
+use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
@@ -61,7 +63,7 @@ pub struct TunnelPath {
     pub dscp: Option<u8>,
 }
 
-/// What a path over IPv6 has between the outer header and the inner packet.
+/// What a path has between the outer header and the inner packet.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Encap {
@@ -76,6 +78,39 @@ pub enum Encap {
         /// The port of `remote`, as a NAT may have mapped it.
         remote: u16,
     },
+    /// A WireGuard device of its own, one for each binding identifier: nothing leaves by this path unencrypted, and nothing
+    /// that comes otherwise is accepted. Endpoints over IPv4 have port 0.
+    Wireguard(WireguardPeer),
+}
+
+/// The other end of an encrypted path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireguardPeer {
+    /// Its public key: no two tunnels have the same.
+    pub public_key: PublicKey,
+    /// The preshared key.
+    pub preshared_key: PresharedKey,
+    /// Its UDP port; 0: its packets tell address and port, because a NAT may have mapped them.
+    pub port: u16,
+    /// This end begins sessions and keeps mappings of NATs alive, and its outer packets leave by the link of the path.
+    pub initiates: bool,
+}
+
+/// Octets that WireGuard adds to an inner packet, outer header aside: UDP, message header and authentication tag.
+const WIREGUARD_OVERHEAD: u32 = 8 + 16 + 16;
+/// Inner packets are padded to a multiple of this, but not beyond the MTU of the device.
+const WIREGUARD_PADDING: u32 = 16;
+/// The MTU of a device at a home agent, whose paths differ: that of an Ethernet over IPv6.
+pub const WIREGUARD_DEVICE_MTU: u32 = 1500 - 40 - WIREGUARD_OVERHEAD;
+
+/// The largest inner packet of an encrypted path, of whatever padding, on a path with this MTU. Where that is less than any link
+/// must carry, WireGuard's packets are fragmented.
+pub fn wireguard_mtu(path_mtu: u32, is_over_ipv4: bool) -> u32 {
+    let outer = if is_over_ipv4 { 20 } else { 40 };
+    let room = path_mtu.saturating_sub(outer + WIREGUARD_OVERHEAD);
+    let padded = room - room % WIREGUARD_PADDING;
+    let most = if room >= WIREGUARD_DEVICE_MTU { WIREGUARD_DEVICE_MTU } else { padded };
+    most.max(MINIMUM_MTU)
 }
 
 impl Encap {
@@ -85,10 +120,23 @@ impl Encap {
         *self == Encap::Native
     }
 
-    /// Octets of UDP headers.
+    /// Octets between the outer header and the inner packet, and behind that.
     #[must_use]
     pub fn overhead(&self) -> u32 {
-        if self.is_native() { 0 } else { 8 }
+        match self {
+            Encap::Native => 0,
+            Encap::Udp { .. } => 8,
+            Encap::Wireguard(_) => WIREGUARD_OVERHEAD,
+        }
+    }
+
+    /// The other end, if the path is encrypted.
+    #[must_use]
+    pub fn wireguard(&self) -> Option<&WireguardPeer> {
+        match self {
+            Encap::Wireguard(peer) => Some(peer),
+            Encap::Native | Encap::Udp { .. } => None,
+        }
     }
 }
 

@@ -93,6 +93,8 @@ named! {
         TunnelSilent = "tunnel_silent",
         /// Another mobile router registers the same home address with the same key.
         Stolen = "stolen",
+        /// The peer does not encrypt, or not this path: no data is sent, or none is accepted.
+        NotEncrypted = "not_encrypted",
     }
 
     /// The use of an interface.

@@ -194,6 +194,7 @@ impl Binding {
             home_link_address: registration.home_link_address,
             udp_ports: registration.care_of.iter().filter_map(|one| Some((one.bid, one.udp?))).collect(),
             path_mtus: Vec::new(),
+            wireguard: registration.care_of.iter().filter_map(CareOf::wireguard_record).collect(),
         }
     }
 }

@@ -73,6 +73,9 @@ impl HomeAgent {
 
     fn path(&self, care_of: &CareOf, weight: u16) -> TunnelPath {
         let (local, overhead) = self.local_end(care_of.address);
+        if let Some(peer) = care_of.wireguard {
+            return self.encrypted_path(care_of, (local, peer), weight);
+        }
         let encap = care_of.udp.map_or(Encap::Native, |remote| Encap::Udp { local: DSMIP_PORT, remote });
         let overhead = overhead + encap.overhead();
         TunnelPath {

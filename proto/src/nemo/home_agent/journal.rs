@@ -1,6 +1,7 @@
 //! Restored bindings, and changes of the prefix table (RFC 6275 §9.1, RFC 3963 §6.1.2).
 
 use super::cache::{Binding, Registration};
+use super::encryption::is_translated;
 use super::nesting::TunnelDestinations;
 use super::types::CareOf;
 use super::{HomeAgent, link_local, sort_table};
@@ -72,16 +73,20 @@ impl HomeAgent {
                 priority: *priority,
                 simultaneous_home: at_home,
                 udp,
+                wireguard: self.restored_peer(record, *bid, udp.is_some() || is_translated(*address)),
                 expires: now + left,
                 since: now,
             }
         });
+        let is_encrypted = |bid| record.wireguard.iter().any(|(of, ..)| *of == bid);
+        let permitted =
+            |care_of: &CareOf| self.permits(care_of) && is_encrypted(care_of.bid) == care_of.wireguard.is_some();
         let reachable = |care_of: &CareOf| match Ipv4Endpoint::from_ipv6(care_of.address) {
             Some(_) => self.config.ipv4.is_some(),
             None if care_of.udp.is_some() => self.config.udp6,
             None => !care_of.simultaneous_home || record.home_link_address.is_some(),
         };
-        care_of.filter(|care_of| care_of.expires > now && reachable(care_of)).collect()
+        care_of.filter(|care_of| care_of.expires > now && reachable(care_of) && permitted(care_of)).collect()
     }
 
     /// The registration of a record, with those of its care-of addresses that have not expired.

@@ -305,6 +305,11 @@ impl HomeAgent {
         }
     }
 
+    /// What the key of a row was exchanged for, if it was.
+    pub(super) fn exchanged_key(&self, row: &PrefixTableRow) -> Option<&SharedKey> {
+        self.keys_record(row)?.current.as_ref()
+    }
+
     /// The fingerprint of the key in force, if it was exchanged.
     pub(super) fn key_fingerprint(&self, home: HomeAddress) -> Option<String> {
         self.exchanged_keys.0.get(&home)?.record.current.as_ref().map(fingerprint)

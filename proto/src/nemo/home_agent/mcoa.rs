@@ -134,7 +134,8 @@ fn register_bid(
         return Err(Status::INSUFFICIENT_RESOURCES);
     }
     let (bid, priority, expires, since) = (option.bid, option.priority, update.expires, Time::ZERO);
-    care_of.push(CareOf { bid, address, priority, simultaneous_home: option.simultaneous_home, udp, expires, since });
+    let (simultaneous_home, wireguard) = (option.simultaneous_home, None);
+    care_of.push(CareOf { bid, address, priority, simultaneous_home, udp, wireguard, expires, since });
     Ok(())
 }
 
@@ -160,6 +161,7 @@ mod tests {
             priority: 0,
             simultaneous_home: false,
             udp: None,
+            wireguard: None,
             expires: Time::ZERO,
             since: Time::ZERO,
         }

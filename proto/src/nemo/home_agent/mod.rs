@@ -10,6 +10,7 @@ mod deregistration;
 mod discovery;
 mod dispatch;
 mod dsmip;
+mod encryption;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod flows;

@@ -52,6 +52,9 @@ impl HomeAgent {
         options.extend(answer.dsmip.map(|dsmip| dsmip.nat_detection_option()));
         options.extend(Some(self.capabilities()).filter(|_| answer.has_capabilities));
         options.extend(answer.key_answer.filter(|_| status.is_accepted()).map(MobilityOption::KeyExchange));
+        if status.is_accepted() {
+            options.extend(self.wireguard_options(answer));
+        }
         options.extend(answer.timestamp.map(|timestamp| MobilityOption::ReplayProtection(timestamp.0)));
         let flags = if answer.router { AckFlags::ROUTER } else { AckFlags::NONE };
         let message = Message::BindingAcknowledgement(BindingAcknowledgement {

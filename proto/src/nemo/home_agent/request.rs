@@ -12,7 +12,7 @@ use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};
 use roam6_wire::mobility::{
     BindingUpdate, Capabilities, CareOfField, FlowIdentification, KeyExchange, MobilityOption, PathEncapsulation,
-    Status, authenticated_part,
+    Status, WireguardKey, authenticated_part,
 };
 use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Ipv6Endpoint, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
@@ -80,6 +80,8 @@ pub(super) struct UpdateRequest {
     pub timestamp: Option<Timestamp>,
     /// The public key of a mobile router that asks for a new key.
     pub key_request: Option<Point>,
+    /// The keys of its WireGuard devices.
+    pub wireguard: Vec<WireguardKey>,
     /// MN-HA authentication.
     pub mn_ha_option: Option<MnHaOption>,
 }
@@ -137,6 +139,7 @@ impl UpdateRequest {
             flow_summary: Vec::new(),
             timestamp: None,
             key_request: None,
+            wireguard: Vec::new(),
             mn_ha_option: None,
         };
         for option in &update.options {
@@ -175,6 +178,7 @@ impl UpdateRequest {
             }),
             MobilityOption::Capabilities(capabilities) => self.capabilities = Some(capabilities.clone()),
             MobilityOption::KeyExchange(KeyExchange::Request { point }) => self.key_request = Some(Point(*point)),
+            MobilityOption::WireguardKey(key) => self.wireguard.push(*key),
             MobilityOption::FlowIdentification(flow) => self.flows.push(flow.clone()),
             MobilityOption::FlowSummary(fids) => self.flow_summary.extend(fids),
             MobilityOption::ReplayProtection(timestamp) => self.timestamp = Some(Timestamp(*timestamp)),
@@ -252,6 +256,7 @@ impl UpdateRequest {
             has_capabilities: self.capabilities.is_some(),
             key_role: None,
             key_answer: None,
+            encrypted: Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@ pub(super) mod bench;
 mod home_and_away;
 
 mod discovery;
+mod encryption;
 mod forged;
 mod home_link;
 pub(super) mod ipsec;

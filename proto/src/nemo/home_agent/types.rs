@@ -1,7 +1,9 @@
 //! Values that several parts of the home agent share: care-of addresses, options of updates, acknowledgements, timers.
 
 use crate::contract::config::nemo::{Authentication, DsmipService};
+use crate::contract::item::WireguardPeer;
 use crate::crypto::authenticator::Timestamp;
+use crate::crypto::wireguard::PublicKey;
 use crate::{Time, Via};
 use core::time::Duration;
 use derive_more::Display;
@@ -22,6 +24,8 @@ pub(super) struct CareOf {
     pub simultaneous_home: bool,
     /// The UDP port of a path in UDP over IPv6; that of a path over IPv4 is in the address.
     pub udp: Option<u16>,
+    /// The mobile router's WireGuard device, if the path is encrypted.
+    pub wireguard: Option<WireguardPeer>,
     /// End of its lifetime.
     pub expires: Time,
     /// When its path was registered first ([`super::cache::Registration::date`]); after a restart, when it was restored.
@@ -35,13 +39,21 @@ impl CareOf {
     }
 
     pub(super) fn is_same_path(&self, other: &CareOf) -> bool {
-        (self.bid, self.address, self.priority, self.simultaneous_home, self.udp)
-            == (other.bid, other.address, other.priority, other.simultaneous_home, other.udp)
+        (self.bid, self.address, self.priority, self.simultaneous_home, self.udp, self.wireguard)
+            == (other.bid, other.address, other.priority, other.simultaneous_home, other.udp, other.wireguard)
     }
 
     /// Whether packets from `former` are accepted as those of this one: a path in UDP accepts them without it too.
     pub(super) fn covers(&self, former: &CareOf) -> bool {
-        self.address == former.address && (former.udp.is_none() || former.udp == self.udp)
+        self.address == former.address
+            && (former.udp.is_none() || former.udp == self.udp)
+            && self.wireguard.is_some() == former.wireguard.is_some()
+    }
+
+    /// The journal's entry of its path, if that is encrypted.
+    pub(super) fn wireguard_record(&self) -> Option<(Bid, PublicKey, u16)> {
+        let peer = self.wireguard?;
+        Some((self.bid, peer.public_key, peer.port))
     }
 
     /// The end of its path in UDP over IPv6, if it has one.
@@ -170,6 +182,8 @@ pub(super) struct Reply {
     pub key_role: Option<KeyRole>,
     /// The answer to its request for a new key.
     pub key_answer: Option<KeyExchange>,
+    /// The paths of the update that are encrypted.
+    pub encrypted: Vec<Bid>,
 }
 
 /// A timer of the home agent.

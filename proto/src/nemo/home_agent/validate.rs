@@ -3,6 +3,7 @@
 
 use super::cache::{Binding, Registration};
 use super::care_of::is_routable_unicast;
+use super::encryption::UNENCRYPTED;
 use super::mcoa::{self, MergedCareOf};
 use super::nesting::TunnelDestinations;
 use super::request::UpdateRequest;
@@ -129,6 +130,11 @@ impl HomeAgent {
                 format!("{status}: its row in the prefix table does not allow {}", prefixes())
             }
             Status::NOT_HOME_SUBNET => format!("{status}: it is in none of home_prefixes"),
+            Status::ADMINISTRATIVELY_PROHIBITED => {
+                let why = format!("{status}: {UNENCRYPTED}");
+                let cause = Cause::refused(status, why).of_kind(FaultKind::NotEncrypted);
+                return self.note_fault(now, request, cause, out);
+            }
             status => status.to_string(),
         };
         self.note_fault(now, request, Cause::refused(status, why), out);
@@ -261,7 +267,10 @@ impl HomeAgent {
             }
         };
         let lifetime = if ends { Duration::ZERO } else { self.grant_lifetime(request.lifetime) };
-        let merged = self.grant_care_of((now + lifetime, ipv4_care_of), request, latest, &prefixes)?;
+        let mut merged = self.grant_care_of((now + lifetime, ipv4_care_of), request, latest, &prefixes)?;
+        if !ends {
+            self.encrypt_paths(request, answer, &mut merged.care_of).map_err(Rejection::Reply)?;
+        }
         answer.bid_statuses = merged.bid_statuses;
         answer.lifetime = lifetime;
         if merged.care_of.is_empty() {
@@ -399,7 +408,8 @@ impl HomeAgent {
         };
         let udp = udp6_care_of.map(|end| end.port);
         let since = Time::ZERO;
-        let care_of = CareOf { bid: Bid(0), address, priority: 0, simultaneous_home: false, udp, expires, since };
+        let (bid, simultaneous_home, wireguard) = (Bid(0), false, None);
+        let care_of = CareOf { bid, address, priority: 0, simultaneous_home, udp, wireguard, expires, since };
         Ok(MergedCareOf { care_of: vec![care_of], bid_statuses: Vec::new() })
     }
 

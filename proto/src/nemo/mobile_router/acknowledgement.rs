@@ -152,6 +152,7 @@ impl MobileRouter {
             self.note_sequence(now, home_agent, sequence, out);
         }
         if message.status.is_accepted() {
+            self.note_wireguard_keys(home_agent, message);
             self.receive_key_answer(message, out);
         }
         let consequence = self.action_for(now, message, &wanted);
@@ -304,6 +305,7 @@ impl MobileRouter {
                 AckAction::RetryWithoutMcoa
             }
             // Without the R flag it does not forward for mobile networks (RFC 3963 §5.3).
+            status if status.is_accepted() && self.lacks_encryption(message, wanted) => AckAction::Rejected,
             status if status.is_accepted() && (message.flags.router() || wanted.care_of().is_empty()) => {
                 AckAction::Accepted
             }

@@ -2,6 +2,7 @@
 //! ICMPv6 errors, and answered and unanswered messages (RFC 6275 §6.1.8 and §11.7.3, RFC 4443 §3).
 
 use super::MobileRouter;
+use super::encryption::UNENCRYPTED;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::contract::report::NemoReport;
@@ -27,6 +28,9 @@ const REQUIRED_RIVAL_SIGNS: u8 = 2;
 /// What is wrong if there is another mobile router with this home address and key.
 const RIVAL: &str =
     "another mobile router registers this home address with the same key: one key file is on two routers";
+
+/// What is wrong if the home agent refuses a path that is not encrypted.
+const UNASKED: &str = "it serves mobile routers that encrypt only: write encrypt = true in [mobile_router]";
 
 /// Present faults and hints at their causes.
 #[derive(Debug, Clone)]
@@ -150,12 +154,17 @@ impl MobileRouter {
             Status::INSUFFICIENT_RESOURCES => "it is out of disk space or table entries; see its log".to_owned(),
             Status::FORWARDING_SETUP_FAILED => "it could not set up forwarding; see its log".to_owned(),
             Status::INVALID_CARE_OF => "it does not accept the care-of address".to_owned(),
+            Status::ADMINISTRATIVELY_PROHIBITED if !self.encrypts() => UNASKED.to_owned(),
             _ => "see its log".to_owned(),
         };
         self.diagnosis.is_rejected = true;
         let invited = status == Status::AUTHENTICATION_FAILED && self.has_invited_key();
         let kind = if invited { FaultKind::FormerKey } else { FaultKind::Refused };
-        let cause = Cause::refused(status, format!("refuses: {status}: {remedy}")).of_kind(kind);
+        let kind = if remedy == UNASKED { FaultKind::NotEncrypted } else { kind };
+        let cause = match status.is_accepted() && self.encrypts() {
+            true => Cause::new(FaultKind::NotEncrypted, UNENCRYPTED),
+            false => Cause::refused(status, format!("refuses: {status}: {remedy}")).of_kind(kind),
+        };
         self.put_fault(now, (home_agent, None), cause, out);
     }
 

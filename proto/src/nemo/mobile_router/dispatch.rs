@@ -278,6 +278,10 @@ impl MobileRouter {
             let via = Via::Neighbour { link: care_of.link, address: self.home_router_link_address(care_of.link)? };
             return Some(Transmit { via, bytes: from(care_of.address.0) });
         }
+        if registered && self.encrypts() {
+            // By the route of the home address into the tunnel, and there by the path that the identifier names.
+            return Some(Transmit { via: Via::Route, bytes: from(self.config.home_address.0) });
+        }
         if care_of.ipv4().is_some() {
             let inner = from(self.config.home_address.0);
             return self.ipv4_probe(&care_of, uplink, home_agent, &inner).filter(|_| registered);

@@ -255,7 +255,8 @@ impl MobileRouter {
     /// Paths that only receive: the home agent chooses the encapsulation, and sends in it before its answer arrives. Until
     /// the first answer after a restart it may send to any address from before.
     pub(super) fn unanswered_ipv4_paths(&self) -> Vec<TunnelPath> {
-        let Some(home_agent) = self.registration.serving_home_agent() else { return Vec::new() };
+        let served = self.registration.serving_home_agent().filter(|_| !self.encrypts());
+        let Some(home_agent) = served else { return Vec::new() };
         let restarted = self.may_have_binding && self.registration.binding().is_none();
         let pending = self.registration.pending().map(DesiredRegistration::care_of).unwrap_or_default();
         let asked = self.path_update.iter().flat_map(|update| update.wanted.care_of());

@@ -155,11 +155,11 @@ impl MobileRouter {
         let uplink = self.uplinks.iter().find(here)?;
         if care_of.ipv4().is_some() {
             let path = self.ipv4_path(care_of, uplink, self.registration.serving_home_agent()?)?;
-            return Some(TunnelPath { weight, dscp: uplink.config.dscp, ..path });
+            return self.encrypted(TunnelPath { weight, dscp: uplink.config.dscp, ..path }, uplink);
         }
         let in_udp = Encap::Udp { local: DSMIP_PORT, remote: DSMIP_PORT };
         let encap = if care_of.udp { in_udp } else { Encap::Native };
-        Some(TunnelPath {
+        let path = TunnelPath {
             bid: care_of.bid,
             local: care_of.address.0,
             remote: self.registration.serving_home_agent()?,
@@ -170,7 +170,8 @@ impl MobileRouter {
             direct: false,
             encap,
             dscp: uplink.config.dscp,
-        })
+        };
+        self.encrypted(path, uplink)
     }
 
     /// The uplink with this care-of address.

@@ -241,7 +241,11 @@ impl MobileRouter {
         self.note_capabilities(message);
         let Some(care_of) = wanted.first_visited().copied() else { return true };
         match message.status {
-            _ if accepts_bid(message, care_of.bid) => self.accept_path(now, message, (&care_of, &sent), out),
+            _ if self.lacks_encryption(message, &wanted) => self.registration.verify_binding(now),
+            _ if accepts_bid(message, care_of.bid) => {
+                self.note_wireguard_keys(home_agent, message);
+                self.accept_path(now, message, (&care_of, &sent), out);
+            }
             Status::MCOA_NON_MCOA_BINDING_EXISTS => self.registration.verify_binding(now),
             // It is repeated after its timeout; the other care-of addresses stay.
             Status::SEQUENCE_OUT_OF_WINDOW => {

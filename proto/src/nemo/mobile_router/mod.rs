@@ -13,6 +13,7 @@ pub mod discovery;
 mod dispatch;
 mod dns;
 mod dsmip;
+mod encryption;
 mod failover;
 mod flows;
 pub mod forwarding;
@@ -60,6 +61,7 @@ use core::time::Duration;
 use data_plan::Departure;
 use diagnosis::Diagnosis;
 use discovery::{HomeAgentList, RETRY_DELAY};
+use encryption::WireguardPeers;
 use failover::Failover;
 use flows::FlowStatuses;
 use forwarding::LingeringPath;
@@ -153,6 +155,7 @@ pub struct MobileRouter {
     /// Identifies echo replies to our probes.
     probe_cookie: u64,
     path_watch: PathWatch,
+    wireguard_peers: WireguardPeers,
     state_ages: StateAges,
     /// The time of the last input.
     now: Time,
@@ -175,6 +178,7 @@ impl MobileRouter {
             config,
             probe_cookie: entropy.next_u64(),
             path_watch: PathWatch::default(),
+            wireguard_peers: WireguardPeers::default(),
             state_ages: StateAges::default(),
             entropy,
             clock: WallClock::default(),

@@ -67,7 +67,14 @@ impl MobileRouter {
         // A path without traffic is confirmed once there is some.
         let rests = uplink.prober.is_slow() && uplink.mtu_search.is_complete();
         let is_registered = self.is_held(&care_of);
-        is_registered && !rests && self.config.probe.is_some() && self.is_probing() && uplink.prober.is_answered()
+        // The probes of such a path are in the headers of a tunnel that is not encrypted.
+        let is_possible = !self.encrypts() || !care_of.is_observed();
+        is_possible
+            && is_registered
+            && !rests
+            && self.config.probe.is_some()
+            && self.is_probing()
+            && uplink.prober.is_answered()
     }
 
     /// A probe of `size` octets, headers included, from the care-of address of `uplink`.

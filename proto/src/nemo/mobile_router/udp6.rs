@@ -356,11 +356,15 @@ impl MobileRouter {
             return true;
         }
         self.resynchronise(now, message);
+        let is_served = !self.lacks_encryption(message, &trial.wanted);
+        if is_served && message.status.is_accepted() {
+            self.note_wireguard_keys(datagram.source, message);
+        }
         let same = self.registration.binding().is_some_and(|held| held.registration.home_agent == datagram.source);
         let bid = trial.wanted.first_visited().map(|care_of| care_of.bid);
         if let Some(trial) = self.uplinks.get_mut(index).and_then(|uplink| uplink.transport.trial.as_mut()) {
             trial.answered = trial.answered.or(Some(now));
-            if same && bid.is_some_and(|bid| accepts_bid(message, bid)) {
+            if same && is_served && bid.is_some_and(|bid| accepts_bid(message, bid)) {
                 trial.accepted = Some(trial.sent.expires(lifetime_of(message.lifetime_units)));
             }
         }

@@ -7,6 +7,7 @@ mod cadence;
 mod care_of_prefix;
 mod damping;
 mod data_plan;
+mod encryption;
 mod failover;
 mod faults;
 mod flows;

@@ -1,0 +1,125 @@
+//! Encrypted paths: with `encryption` no data leaves but between WireGuard devices, one for each uplink. Their public keys are in
+//! the update and in its acknowledgement, under their authenticators (RFC 4285 §5.1, RFC 3776 §4). A home agent that does not
+//! answer with a key gets no data: its acknowledgement counts as a refusal.
+
+use super::MobileRouter;
+use super::registration::{CareOf, DesiredRegistration, Location};
+use super::uplink::Uplink;
+use crate::contract::config::nemo::Authentication;
+use crate::contract::item::tunnel::wireguard_mtu;
+use crate::contract::item::{Encap, TunnelPath, WireguardPeer};
+use crate::crypto::wireguard::{PresharedKey, PublicKey};
+use crate::nemo::path_secret;
+use roam6_wire::mobility::option::AUTHENTICATION_MN_HA;
+use roam6_wire::mobility::{BindingAcknowledgement, MobilityOption, WireguardKey};
+use roam6_wire::{Bid, Ipv4Endpoint};
+use std::net::Ipv6Addr;
+
+/// Most devices of home agents that are known: those of former home agents are forgotten first.
+const MAX_PEERS: usize = 64;
+
+/// The cause and the cure of a refusal because the home agent does not encrypt.
+pub(super) const UNENCRYPTED: &str = "it does not encrypt, so nothing is sent: write encrypt = true in its [home_agent], or remove \
+     encrypt from [mobile_router] here";
+
+/// The devices of home agents, as they told.
+#[derive(Debug, Default, Clone)]
+pub(super) struct WireguardPeers(Vec<(Ipv6Addr, Bid, WireguardPeer)>);
+
+impl MobileRouter {
+    /// The keys of our devices for the care-of addresses of an update.
+    pub(super) fn wireguard_options(&self, wanted: &DesiredRegistration) -> impl Iterator<Item = MobilityOption> {
+        let own = self.config.encryption.as_ref();
+        let away = wanted.care_of().iter().filter(|care_of| !care_of.on_home_link);
+        own.into_iter()
+            .flat_map(move |own| away.clone().filter_map(|care_of| own.option(registered_bid(wanted, care_of))))
+    }
+
+    /// Whether the home agent accepts care-of addresses without encrypting them, although it has to.
+    pub(super) fn lacks_encryption(&self, message: &BindingAcknowledgement, wanted: &DesiredRegistration) -> bool {
+        let mut away = wanted.care_of().iter().filter(|care_of| !care_of.on_home_link);
+        let is_away = away.clone().next().is_some();
+        let is_ended = message.lifetime_units == 0;
+        let is_refused = |bid| {
+            message.options.iter().any(|option| match option {
+                MobilityOption::BindingIdentifier(answer) => answer.bid == bid && !answer.status.is_accepted(),
+                _ => false,
+            })
+        };
+        let is_keyed = |bid| keys_of(message).any(|key| key.bid == bid);
+        self.config.encryption.is_some()
+            && is_away
+            && !is_ended
+            && !away.all(|care_of| {
+                let bid = registered_bid(wanted, care_of);
+                is_keyed(bid) || is_refused(bid)
+            })
+    }
+
+    /// Takes the keys of an authentic acknowledgement of `home_agent` that accepts an update.
+    pub(super) fn note_wireguard_keys(&mut self, home_agent: Ipv6Addr, message: &BindingAcknowledgement) {
+        let Some(secret) = self.secret_of(message) else { return };
+        let Some(own) = &self.config.encryption else { return };
+        for WireguardKey { bid, port, public_key } in keys_of(message) {
+            let (public_key, port, bid) = (PublicKey(*public_key), *port, *bid);
+            let Some(ours) = own.key_of(bid).filter(|_| port != 0) else { continue };
+            let Some(preshared_key) = PresharedKey::derive(&secret, bid, ours, &public_key) else { continue };
+            self.wireguard_peers.0.retain(|(of, known, _)| (*of, *known) != (home_agent, bid));
+            if self.wireguard_peers.0.len() >= MAX_PEERS {
+                self.wireguard_peers.0.remove(0);
+            }
+            let peer = WireguardPeer { public_key, preshared_key, port, initiates: true };
+            self.wireguard_peers.0.push((home_agent, bid, peer));
+        }
+    }
+
+    /// The secret of the key that an acknowledgement is authenticated with.
+    fn secret_of(&self, message: &BindingAcknowledgement) -> Option<Vec<u8>> {
+        let Authentication::SharedKey(_) = &self.config.authentication else {
+            return path_secret(&self.config.authentication);
+        };
+        let signed_by = message.options.iter().rev().find_map(|option| match option {
+            MobilityOption::Authentication { subtype: AUTHENTICATION_MN_HA, spi, .. } => Some(*spi),
+            _ => None,
+        });
+        self.acknowledgement_keys().find(|key| Some(key.spi) == signed_by).map(|key| key.secret.clone())
+    }
+
+    /// Whether data of the tunnel is encrypted.
+    pub(super) fn encrypts(&self) -> bool {
+        self.config.encryption.is_some()
+    }
+
+    /// A path of the tunnel, encrypted if it has to be; `None` while the device of the home agent is unknown.
+    pub(super) fn encrypted(&self, path: TunnelPath, uplink: &Uplink) -> Option<TunnelPath> {
+        if !self.encrypts() || path.direct {
+            return Some(path);
+        }
+        let home_agent = self.registration.serving_home_agent()?;
+        let mut known = self.wireguard_peers.0.iter();
+        let (.., peer) = known.find(|(of, bid, _)| (*of, *bid) == (home_agent, path.bid))?;
+        let (local, remote) = (without_port(path.local), without_port(path.remote));
+        let mtu = wireguard_mtu(uplink.mtu(), Ipv4Endpoint::from_ipv6(local).is_some());
+        Some(TunnelPath { local, remote, mtu, encap: Encap::Wireguard(*peer), ..path })
+    }
+}
+
+/// The BID by which an update registers a care-of address.
+fn registered_bid(wanted: &DesiredRegistration, care_of: &CareOf) -> Bid {
+    match wanted.location {
+        Location::Away { mcoa: true, .. } => care_of.bid,
+        _ => Bid(0),
+    }
+}
+
+fn keys_of(message: &BindingAcknowledgement) -> impl Iterator<Item = &WireguardKey> {
+    message.options.iter().filter_map(|option| match option {
+        MobilityOption::WireguardKey(key) => Some(key),
+        _ => None,
+    })
+}
+
+/// The endpoint of a device: its port is that of the peer.
+fn without_port(address: Ipv6Addr) -> Ipv6Addr {
+    Ipv4Endpoint::from_ipv6(address).map_or(address, |end| Ipv4Endpoint { port: 0, ..end }.to_ipv6())
+}

@@ -1,0 +1,117 @@
+//! Encrypted paths: no data without the key of the home agent's device, and never in the clear.
+
+use super::*;
+use crate::contract::config::nemo::Encryption;
+use crate::contract::item::Encap;
+use crate::contract::view::FaultKind;
+use crate::crypto::wireguard::{PresharedKey, PublicKey};
+use roam6_wire::mobility::WireguardKey;
+
+const OURS: PublicKey = PublicKey([1; 32]);
+const THEIRS: PublicKey = PublicKey([2; 32]);
+
+fn encrypting(sharing: LoadSharing) -> MobileRouterConfig {
+    let keys = (0..4).map(|bid| (Bid(bid), OURS)).collect();
+    MobileRouterConfig { encryption: Some(Encryption { required: false, keys }), load_sharing: sharing, ..config() }
+}
+
+fn keys_of(update: &Update) -> Vec<WireguardKey> {
+    let options = update.message.options.iter();
+    let keys = options.filter_map(|option| match option {
+        MobilityOption::WireguardKey(key) => Some(*key),
+        _ => None,
+    });
+    keys.collect()
+}
+
+impl TestBed {
+    /// The home agent accepts `update`, with keys for these paths.
+    fn acknowledge_keyed(&mut self, update: &Update, bids: &[u16]) -> Vec<Output> {
+        let bid_options = update.bid_options().into_iter().map(MobilityOption::BindingIdentifier);
+        let keys = bids.iter().map(|bid| {
+            let key = WireguardKey { bid: Bid(*bid), port: 4192 + *bid, public_key: THEIRS.0 };
+            MobilityOption::WireguardKey(key)
+        });
+        let options = bid_options.chain(keys).collect();
+        self.acknowledge_with(update, Status::ACCEPTED, AckFlags::ROUTER, update.message.sequence, options)
+    }
+
+    fn fault(&self) -> Option<FaultKind> {
+        let mut view = View::default();
+        self.router.view(self.now, &mut view);
+        view.bindings.into_iter().find_map(|binding| binding.fault)
+    }
+}
+
+fn is_encrypted(tunnel: &Tunnel) -> bool {
+    tunnel.paths.iter().all(|path| matches!(path.encap, Encap::Wireguard(_)))
+}
+
+#[test]
+fn path_is_used_once_the_home_agent_has_told_its_key() {
+    let mut bench = TestBed::new(encrypting(LoadSharing::Single));
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    let update = update(&outputs);
+    assert_eq!(keys_of(&update), [WireguardKey { bid: Bid(0), port: 4192, public_key: OURS.0 }]);
+    assert!(bench.paths().is_empty(), "not before");
+    bench.acknowledge_keyed(&update, &[0]);
+    let tunnel = bench.tunnel().unwrap();
+    let [path] = &tunnel.paths[..] else { panic!("{tunnel:?}") };
+    let Encap::Wireguard(peer) = path.encap else { panic!("{path:?}") };
+    assert_eq!((peer.public_key, peer.port, peer.initiates, path.mtu), (THEIRS, 4192, true, 1420));
+    assert_eq!(Some(peer.preshared_key), PresharedKey::derive(&KEY, Bid(0), &OURS, &THEIRS));
+}
+
+#[test]
+fn home_agent_without_a_key_gets_no_data() {
+    let mut bench = TestBed::new(encrypting(LoadSharing::Single));
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    let update = update(&outputs);
+    let outputs = bench.acknowledge(&update, Status::ACCEPTED);
+    assert!(bench.tunnel().is_none_or(|tunnel| tunnel.paths.is_empty()), "{:?}", bench.tunnel());
+    let ended = updates(&outputs);
+    assert!(ended.iter().any(|update| update.message.lifetime_units == 0), "the binding ends");
+    assert_eq!(bench.fault(), Some(FaultKind::NotEncrypted));
+    assert!(format!("{outputs:?}").contains("write encrypt = true in its [home_agent]"));
+}
+
+#[test]
+fn each_path_has_a_device_and_keeps_it_over_a_move() {
+    let mut bench = TestBed::new(encrypting(LoadSharing::Weighted));
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    bench.acknowledge_keyed(&update(&outputs), &[1]);
+    bench.link(CELL, true);
+    let mut outputs = bench.advertise(CELL, "2001:db8:2::/64");
+    outputs.extend(bench.wait(1000));
+    let second = updates(&outputs).pop().unwrap();
+    assert_eq!(keys_of(&second).iter().map(|key| key.bid).collect::<Vec<_>>(), [Bid(1), Bid(2)]);
+    bench.acknowledge_keyed(&second, &[1, 2]);
+    assert!(bench.tunnel().is_some_and(|tunnel| tunnel.paths.len() >= 2 && is_encrypted(tunnel)));
+    // It moves: the device is known, so the path is there before the answer.
+    bench.now = at(5000);
+    bench.advertise(WIFI, "2001:db8:9::/64");
+    bench.wait(6000);
+    assert!(
+        bench.tunnel().is_some_and(|tunnel| !tunnel.paths.is_empty() && is_encrypted(tunnel)),
+        "{:?}",
+        bench.tunnel()
+    );
+}
+
+#[test]
+fn answer_for_one_of_two_paths_is_refused() {
+    let mut bench = TestBed::new(encrypting(LoadSharing::Weighted));
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    bench.acknowledge_keyed(&update(&outputs), &[1]);
+    bench.link(CELL, true);
+    let mut outputs = bench.advertise(CELL, "2001:db8:2::/64");
+    outputs.extend(bench.wait(1000));
+    let second = updates(&outputs).pop().unwrap();
+    bench.acknowledge_keyed(&second, &[1]);
+    assert!(bench.tunnel().is_some_and(is_encrypted), "{:?}", bench.tunnel());
+    assert_eq!(bench.fault(), Some(FaultKind::NotEncrypted));
+}
