@@ -69,11 +69,12 @@ struct prefix_slot {
 };
 
 /* How packets leave by a path: with an outer IPv6 header; as they are, `remote` being a neighbour on `link`; with an outer
- * IPv4 header, which UDP follows on PATH_UDP4 (RFC 5555); or with an outer IPv6 header and UDP. An IPv4 endpoint is an
+ * IPv4 header, which UDP follows on PATH_UDP4 (RFC 5555); with an outer IPv6 header and UDP; or as they are into the device
+ * `link`, which encrypts them. An IPv4 endpoint is an
  * IPv4-mapped address with its port in the 16 bits before ffff. The daemon sends what has to be fragmented or cannot be
  * encapsulated with IPv4 or UDP: it gets the packet with an outer IPv6 header of these addresses alone, and a flow label
  * that tells it the rest. */
-enum { PATH_ENCAPSULATED, PATH_DIRECT, PATH_IP4, PATH_UDP4, PATH_UDP6 };
+enum { PATH_ENCAPSULATED, PATH_DIRECT, PATH_IP4, PATH_UDP4, PATH_UDP6, PATH_ENCRYPTED };
 
 struct path {
 	struct addr local, remote;

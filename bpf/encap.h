@@ -70,6 +70,17 @@ static __always_inline int fits_link(const struct path *path, const struct next_
 	return !is_over_ip4(path) || path->mtu + outer_length_of(path) <= hop->mtu;
 }
 
+/* Hands an IPv6 packet that is to be forwarded to the device that encrypts it. */
+static __always_inline int encap_encrypted(packet *p, struct ipv6hdr *ip, const struct path *path, __u32 length)
+{
+	if (!HAS_SKB)
+		return ACT_PASS;
+	note_sent(p, path->stat, length);
+	ip->hop_limit--;
+	count(COUNT_ENCAP);
+	return bpf_redirect(path->link, 0);
+}
+
 /* Link scope, neighbour discovery for proxied addresses, and an expired hop limit are left to the kernel. */
 static __always_inline int needs_slow_path(const struct ipv6hdr *ip, const struct flow *flow)
 {
@@ -168,6 +179,10 @@ static __noinline int encap(packet *p, struct settings *set)
 	}
 	if (addr_equal(&flow.destination, &path->local) || wire_length(p, ETH_HLEN) > path->mtu || length > 0xffff)
 		return ACT_PASS;
+	if (path->kind == PATH_ENCRYPTED) {
+		ip = ip6_header(p, ETH_HLEN, 0);
+		return ip ? encap_encrypted(p, ip, path, length) : ACT_PASS;
+	}
 	hop = route ? nh_of_path(p, set, path, route, version) : nh_of_inline_path(p, set, path, match);
 	ip = ip6_header(p, ETH_HLEN, 0);
 	if (!hop || !ip || !can_transmit(hop->link) || !fits_link(path, hop))

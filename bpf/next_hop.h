@@ -32,7 +32,7 @@ static __always_inline int is_over_ip4(const struct path *path)
 
 static __always_inline int has_ip4_or_udp(const struct path *path)
 {
-	return path->kind >= PATH_IP4;
+	return path->kind >= PATH_IP4 && path->kind <= PATH_UDP6;
 }
 
 /* Octets of the outer headers of a path with IPv4 or UDP. */

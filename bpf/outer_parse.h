@@ -22,7 +22,7 @@ __noinline __u32 path_between(const struct tunnel *tunnel, const struct addr *lo
 	for (int i = 0; i < PATHS; i++) {
 		if (i >= tunnel->paths)
 			break;
-		if (tunnel->path_slot[i].path.kind != PATH_DIRECT && (!ports || ports == tunnel->path_slot[i].path.ports) &&
+		if (tunnel->path_slot[i].path.kind != PATH_DIRECT && tunnel->path_slot[i].path.kind != PATH_ENCRYPTED && (!ports || ports == tunnel->path_slot[i].path.ports) &&
 		    addr_equal(&tunnel->path_slot[i].path.remote, remote) && addr_equal(&tunnel->path_slot[i].path.local, local))
 			return i + 1;
 	}

@@ -21,7 +21,7 @@ static __always_inline __u32 path_by_bid(const struct tunnel *tunnel, __u16 bid)
  * sender is an address of signalling. */
 static __always_inline int is_between_endpoints(const struct path *path, const struct flow *flow)
 {
-	if (is_over_ip4(path))
+	if (is_over_ip4(path) || (path->kind == PATH_ENCRYPTED && bpf_map_lookup_elem(&signalling, &flow->source)))
 		return bpf_map_lookup_elem(&signalling, &flow->source) != 0;
 	return addr_equal(&flow->source, &path->local) || addr_equal(&flow->destination, &path->remote);
 }

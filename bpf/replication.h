@@ -37,12 +37,13 @@ static __always_inline int is_clone(packet *p)
 	return 1;
 }
 
-/* Whether a packet with a number fits the path. The segments of a buffer would all have the same number. */
+/* Whether a packet with a number may take the path and fits it: an encrypted path has a header of its own, and nothing may leave
+ * beside it in the clear. The segments of a buffer would all have the same number. */
 static __always_inline int can_carry_member(const struct tunnel *tunnel, __u32 path, __u32 length)
 {
 	const struct path *of = &tunnel->path_slot[path & (PATHS - 1)].path;
 
-	return of->kind != PATH_DIRECT && length + SEQUENCE_HEADER <= of->mtu;
+	return of->kind != PATH_DIRECT && of->kind != PATH_ENCRYPTED && length + SEQUENCE_HEADER <= of->mtu;
 }
 
 /* Numbers a packet and sends a clone by the second path. 0: the packet cannot be replicated, and is unchanged. */

@@ -345,6 +345,17 @@ static __always_inline int send_over_ip4(packet *p, struct settings *set, const 
 	return send_by_path(p, set, inner, link);
 }
 
+/* Hands a packet to the device that encrypts it. Longer ones than its MTU are those that any link carries, of which it has the
+ * outer packets fragmented. */
+static __always_inline int send_encrypted(packet *p, const struct path *path, const struct inner *inner, __u32 length)
+{
+	if (inner->wire_length > path->mtu && inner->wire_length > MIN_MTU)
+		return drop_packet(COUNT_DROPPED_TOO_BIG);
+	note_sent(p, path->stat, length);
+	count(COUNT_ENCAPSULATED_SLOW);
+	return bpf_redirect(path->link, 0);
+}
+
 /* A decapsulated buffer of several IPv4 segments: the kernel accepts no second outer header for it (see `add_outer_room`).
  * On its way to the daemon the kernel makes a packet of each segment, and the daemon writes them back to the device. */
 static __always_inline int is_to_be_segmented(packet *p, const struct settings *set)
@@ -399,6 +410,8 @@ SEC("classifier") int device(packet *p)
 	route = select_path(tunnel, &inner.flow, path, &scratch->members);
 	if (!route)
 		return drop_packet(COUNT_DROPPED_NO_PATH);
+	if (path->kind == PATH_ENCRYPTED)
+		return send_encrypted(p, path, &inner, length);
 	if (scratch->members && replicate(p, set, tunnel, inner.wire_length))
 		return send_member(p, set, &inner);
 	hop = path->kind == PATH_DIRECT ? 0 : nh_of_path(p, set, path, route, version);
@@ -412,6 +425,37 @@ SEC("classifier") int device(packet *p)
 	if (!link)
 		return drop_packet(COUNT_DROPPED_NO_ROUTE);
 	return send_by_path(p, set, &inner, link);
+}
+
+/* Which path of the tunnel goes by this device, its index plus 1; else 0. */
+static __always_inline __u32 path_by_device(const struct tunnel *tunnel, __u32 link)
+{
+	for (__u32 i = 0; i < PATHS; i++)
+		if (i < tunnel->paths && tunnel->path_slot[i].path.kind == PATH_ENCRYPTED && tunnel->path_slot[i].path.link == link)
+			return i + 1;
+	return 0;
+}
+
+/* On the ingress of a device that has decrypted the packet, and knows by its key whose it is: as with others of a tunnel, the
+ * inner addresses must be those of the tunnel that this device is of, and the tunnel device receives it (RFC 3963 §6.5, §9). */
+SEC("classifier") int decrypted(packet *p)
+{
+	struct settings *set = get_settings();
+	struct tunnel *tunnel;
+	struct inner inner = {};
+	__u32 which;
+
+	if (!set || pull(p, PLAIN_HEADERS))
+		return drop_packet(COUNT_DROPPED_FORM);
+	if (read_inner(p, &inner) != OURS)
+		return TC_ACT_SHOT;
+	tunnel = find_tunnel(&inner.flow.destination, &inner.flow.source);
+	which = tunnel ? path_by_device(tunnel, p->ingress_ifindex) - 1 : PATHS;
+	if (which >= PATHS)
+		return drop_packet(COUNT_DROPPED_SOURCE);
+	note_inner(p, tunnel->path_slot[which].path.stat, 0, inner.protocol == ENCAPSULATED_IP6 ? ip6_header(p, 0, 0) : 0);
+	count(COUNT_DECAPSULATED);
+	return bpf_redirect(set->device, BPF_F_INGRESS);
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

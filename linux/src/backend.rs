@@ -5,13 +5,17 @@ use crate::options::{Backend, HostOptions};
 use crate::tunnel::Tunnels;
 use crate::tunnel::ip6tnl::Ip6Tnl;
 use crate::tunnel::none::NoTunnels;
+use crate::wireguard::Encryption;
 
 /// Opens the configured back end.
 ///
 /// # Errors
 /// The kernel's, if the device or the programs are refused.
 pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
+    let needs_bpf = options.encryption != Encryption::Off;
     match options.backend {
+        Backend::Ip6tnl if needs_bpf => Err(Error::new("encryption", "it needs data_plane = \"bpf\"")),
+        Backend::Auto if needs_bpf => bpf(options, false),
         Backend::Bpf => bpf(options, false),
         Backend::Xdp => bpf(options, true),
         Backend::Ip6tnl => ip6tnl(options),
@@ -24,8 +28,12 @@ pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Err
 #[cfg(feature = "bpf")]
 fn bpf(options: &HostOptions, at_driver: bool) -> Result<Box<dyn Tunnels + Send>, Error> {
     use crate::tunnel::bpf::{Bpf, Options};
-    let HostOptions { run_dir: run, device, max_tunnels, dsmip_addresses, udp6_addresses, .. } = options.clone();
-    Ok(Box::new(Bpf::open(Options { device, run, xdp: at_driver, max_tunnels, dsmip_addresses, udp6_addresses })?))
+    let HostOptions {
+        run_dir: run, state_dir, device, max_tunnels, dsmip_addresses, udp6_addresses, encryption, ..
+    } = options.clone();
+    let xdp = at_driver;
+    let options = Options { device, run, state_dir, xdp, max_tunnels, dsmip_addresses, udp6_addresses, encryption };
+    Ok(Box::new(Bpf::open(options)?))
 }
 
 #[cfg(not(feature = "bpf"))]

@@ -31,6 +31,7 @@ pub mod survey;
 mod sys;
 pub mod tuning;
 pub mod tunnel;
+pub mod wireguard;
 
 pub use error::Error;
 pub use host::{FdReady, Host, HostEvent, Interest};

@@ -26,6 +26,8 @@ pub struct HostOptions {
     pub dsmip_addresses: VecSet<Ipv6Addr>,
     /// Local addresses of mobility signalling in UDP over IPv6; empty: none.
     pub udp6_addresses: VecSet<Ipv6Addr>,
+    /// Whether paths of tunnels are encrypted.
+    pub encryption: crate::wireguard::Encryption,
     /// Most tunnels.
     pub max_tunnels: u32,
     /// Most contexts of the shim.

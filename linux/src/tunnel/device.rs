@@ -44,6 +44,15 @@ pub(crate) fn forward_ipv4(device: &str) -> Result<(), Error> {
     fs::write(&file, "1").context(format_args!("write 1 to {file}"))
 }
 
+/// Creates a device of a kind without parameters; it may exist.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn make(netlink: &mut Netlink, device: &str, kind: &str) -> Result<(), Error> {
+    let new = LinkChange::named(device).kind(kind, &[]);
+    change_link(netlink, device, Request::add(Message::new(libc::RTM_NEWLINK, &new)))
+}
+
 /// Configures a device and sets it up.
 ///
 /// # Errors
@@ -113,7 +122,7 @@ pub(crate) fn change_link(netlink: &mut Netlink, device: &str, request: Request)
     let results = netlink.execute(&[request]);
     results.into_iter().collect::<Result<(), String>>().map_err(|why| {
         let unknown = why.contains("Unknown device type");
-        let hint = if unknown { "; load the kernel module ip6_tunnel: modprobe ip6_tunnel" } else { "" };
+        let hint = if unknown { "; load the kernel module of its kind: modprobe ip6_tunnel, or wireguard" } else { "" };
         Error::new(format_args!("set up {device}"), format_args!("{why}{hint}"))
     })
 }

@@ -143,7 +143,9 @@ impl TestHost {
 fn options(run: &tempfile::TempDir) -> Options {
     let (device, run) = ("nemo0".into(), run.path().to_owned());
     let signalling: VecSet<Ipv6Addr> = [HA.parse().unwrap()].into();
-    Options { device, run, xdp: true, max_tunnels: 64, dsmip_addresses: signalling.clone(), udp6_addresses: signalling }
+    let (dsmip_addresses, udp6_addresses) = (signalling.clone(), signalling);
+    let (state_dir, encryption) = (run.clone(), crate::wireguard::Encryption::Off);
+    Options { device, run, state_dir, encryption, xdp: true, max_tunnels: 64, dsmip_addresses, udp6_addresses }
 }
 
 fn path(care_of: &str) -> TunnelPath {

@@ -145,6 +145,8 @@ fn helper_daemon() {
         device: "nemo0".into(),
         run: PathBuf::from(run),
         xdp: false,
+        state_dir: std::path::PathBuf::new(),
+        encryption: Default::default(),
         max_tunnels: 1024,
         dsmip_addresses: Default::default(),
         udp6_addresses: Default::default(),

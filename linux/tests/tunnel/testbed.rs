@@ -63,6 +63,8 @@ impl TunnelEnd {
             device: "nemo0".into(),
             run: run.to_owned(),
             xdp: self.kind == BackEnd::BpfAtDriver,
+            state_dir: std::path::PathBuf::new(),
+            encryption: Default::default(),
             max_tunnels: 1024,
             udp6_addresses: dsmip_addresses.clone(),
             dsmip_addresses,

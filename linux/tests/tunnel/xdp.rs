@@ -31,6 +31,8 @@ fn neighbours(testbed: &Testbed) -> Vec<Bpf> {
             device: "nemo0".into(),
             run,
             xdp: true,
+            state_dir: std::path::PathBuf::new(),
+            encryption: Default::default(),
             max_tunnels: 16,
             dsmip_addresses: Default::default(),
             udp6_addresses: Default::default(),

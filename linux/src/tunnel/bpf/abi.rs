@@ -65,18 +65,20 @@ const PATHS_AT: usize = 24;
 /// Octets of a path and of its resolved route.
 const PATH_SLOT_SIZE: usize = PATH_SIZE + 32;
 const PATH_SIZE: usize = 56;
+const PATH_KIND_AT: usize = 44;
 const INLINE_PREFIXES_AT: usize = PATHS_AT + PATHS * PATH_SLOT_SIZE;
 const INLINE_PREFIX_SIZE: usize = 32;
 const PREFIX_LENGTH_SIZE: usize = 52;
 const NO_LENGTH: u32 = 255;
 const ANY: u16 = 0xffff;
 // How packets leave by a path: with an outer IPv6 header, as they are, with an outer IPv4 header, in UDP over IPv4 or over
-// IPv6.
+// IPv6, into a device that encrypts them.
 const PATH_ENCAPSULATED: u8 = 0;
 const PATH_DIRECT: u8 = 1;
 const PATH_IP4: u8 = 2;
 const PATH_UDP4: u8 = 3;
 const PATH_UDP6: u8 = 4;
+const PATH_ENCRYPTED: u8 = 5;
 /// Distinguishes a DSCP of 0 from none.
 const HAS_DSCP: u8 = 1;
 const ALL_ADDRESSES: u8 = 1;
@@ -270,9 +272,14 @@ pub(crate) fn decode_prefix_entry(value: &PrefixEntryValue) -> TunnelId {
     TunnelId(Reader(value).u32().unwrap_or_default())
 }
 
-/// Encodes a tunnel without its flow rules; `stat` is the number of a path, under which its traffic is counted. The caller has
-/// checked the limits.
-pub(crate) fn encode_tunnel(tunnel: &Tunnel, version: Version, stat: impl Fn(Bid) -> u16) -> TunnelValue {
+/// Encodes a tunnel without its flow rules; `stat` is the number of a path, under which its traffic is counted, `device` that of
+/// an encrypted one. The caller has checked the limits.
+pub(crate) fn encode_tunnel(
+    tunnel: &Tunnel,
+    version: Version,
+    stat: impl Fn(Bid) -> u16,
+    device: impl Fn(Bid) -> Option<LinkId>,
+) -> TunnelValue {
     let (mut flags, mut near, mut fences) = (0, 0_u8, Vec::new());
     for side in Side::BOTH {
         let prefixes = side.of(tunnel);
@@ -296,7 +303,8 @@ pub(crate) fn encode_tunnel(tunnel: &Tunnel, version: Version, stat: impl Fn(Bid
         out.extend(weight.to_ne_bytes());
         out.resize(PATHS_AT, 0);
         for path in &tunnel.paths {
-            put_path(out, path, stat(path.bid));
+            let encrypts = device(path.bid).filter(|_| path.encap.wireguard().is_some());
+            put_path(out, path, encrypts.or(path.link), stat(path.bid));
         }
         out.resize(INLINE_PREFIXES_AT, 0);
         for &prefix in &fences {
@@ -327,6 +335,16 @@ pub(crate) fn decode_tunnel(value: &TunnelValue) -> Option<Tunnel> {
         paths,
         flows: Vec::new(),
     })
+}
+
+/// Whether packets of a tunnel may leave by a path with an outer header, unencrypted.
+pub(crate) fn has_plain_path(value: &TunnelValue) -> bool {
+    let paths = value.get(9).copied().unwrap_or_default();
+    let mut slots = value.get(PATHS_AT..INLINE_PREFIXES_AT).unwrap_or_default().chunks_exact(PATH_SLOT_SIZE);
+    slots
+        .by_ref()
+        .take(paths.into())
+        .any(|slot| slot.get(PATH_KIND_AT).is_some_and(|kind| ![PATH_DIRECT, PATH_ENCRYPTED].contains(kind)))
 }
 
 /// Encodes the flow rules of a tunnel. The caller has checked the limit.
@@ -370,6 +388,7 @@ pub(crate) fn decode_xdp_interface(value: &XdpInterfaceValue) -> LinkId {
 fn path_kind(path: &TunnelPath) -> u8 {
     match Ipv4Endpoint::from_ipv6(path.local) {
         _ if path.direct => PATH_DIRECT,
+        _ if path.encap.wireguard().is_some() => PATH_ENCRYPTED,
         Some(Ipv4Endpoint { port: 0, .. }) => PATH_IP4,
         Some(_) => PATH_UDP4,
         None if path.encap.is_native() => PATH_ENCAPSULATED,
@@ -377,17 +396,17 @@ fn path_kind(path: &TunnelPath) -> u8 {
     }
 }
 
-fn put_path(out: &mut Vec<u8>, path: &TunnelPath, stat: u16) {
+fn put_path(out: &mut Vec<u8>, path: &TunnelPath, link: Option<LinkId>, stat: u16) {
     out.extend(path.local.octets());
     out.extend(path.remote.octets());
-    out.extend(path.link.map_or(0, |link| link.0).to_ne_bytes());
+    out.extend(link.map_or(0, |link| link.0).to_ne_bytes());
     out.extend(path.mtu.to_ne_bytes());
     out.extend(path.bid.0.to_ne_bytes());
     out.extend(path.weight.to_ne_bytes());
     out.extend([path_kind(path), path.dscp.map_or(0, |dscp| dscp << 2 | HAS_DSCP)]);
     out.extend(stat.to_ne_bytes());
     let (local, remote) = match path.encap {
-        Encap::Native => (0, 0),
+        Encap::Native | Encap::Wireguard(_) => (0, 0),
         Encap::Udp { local, remote } => (local, remote),
     };
     out.extend([local.to_be_bytes(), remote.to_be_bytes()].concat());
@@ -401,6 +420,10 @@ fn take_path(lane: &[u8]) -> Option<TunnelPath> {
     let mtu = reader.u32()?;
     let (bid, weight) = (Bid(reader.u16()?), reader.u16()?);
     let [kind, service, _, _] = reader.take()?;
+    if kind == PATH_ENCRYPTED {
+        // The keys of its peer are the kernel's.
+        return None;
+    }
     let dscp = (service != 0).then_some(service >> 2);
     let ports = [reader.take()?, reader.take()?].map(u16::from_be_bytes);
     let [local_port, remote_port] = ports;
@@ -468,20 +491,20 @@ mod tests {
             paths: vec![path(1, None), path(2, Some(4))],
             flows: Vec::new(),
         };
-        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7)), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7, |_| None)), Some(whole.clone()));
         let before = whole.paths[0].local;
         whole.paths[0].local = "::105f:ffff:c000:201".parse().unwrap();
-        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7)), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7, |_| None)), Some(whole.clone()));
         whole.paths[0].local = before;
         whole.paths[0].encap = Encap::Udp { local: 4191, remote: 50_123 };
         whole.paths[0].dscp = Some(0);
         whole.paths[1].dscp = Some(46);
-        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7)), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7, |_| None)), Some(whole.clone()));
         whole.local_prefixes = vec![prefix(3), prefix(4), prefix(5)];
-        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7)), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7, |_| None)), Some(whole.clone()));
         whole.local_prefixes = (0..10).map(prefix).collect();
         assert_eq!(
-            decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7)),
+            decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7, |_| None)),
             Some(Tunnel { local_prefixes: Vec::new(), ..whole })
         );
     }

@@ -33,6 +33,8 @@ pub(crate) enum Program {
     Device,
     /// On the ingress of the tunnel device, for reassembled packets: [`Program::Bare`] in another place.
     Reassembled,
+    /// On the ingress of a device of encrypted paths.
+    Decrypted,
 }
 
 impl Program {
@@ -41,6 +43,7 @@ impl Program {
             Program::Ethernet => "ethernet",
             Program::Bare | Program::Reassembled => "bare",
             Program::Device => "device",
+            Program::Decrypted => "decrypted",
         }
     }
 

@@ -4,6 +4,7 @@
 pub(crate) mod abi;
 pub(crate) mod attach;
 mod bypass;
+mod encrypted;
 #[cfg(test)]
 mod fixtures;
 mod lengths;
@@ -15,10 +16,12 @@ mod replication;
 pub(crate) mod xdp_ingress;
 
 use crate::error::{Context as _, Error};
+use crate::netlink::socket::Netlink;
 use crate::tunnel::reassembly::Reassembly;
 use crate::tunnel::udp_encap::UdpEncap;
 use crate::tunnel::udp6_encap::Udp6Encap;
 use crate::tunnel::{Hooks, Tunnels, device, is_indexed_by};
+use crate::wireguard::{DEVICE_PREFIX, Encryption, WireguardPaths, remove_devices};
 use abi::{LOCAL_ENDPOINTS, OVER_IP4, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version};
 use attach::{Interface, Program, Programs};
 use lengths::{LengthUse, release_length, use_length};
@@ -63,6 +66,10 @@ pub struct Options {
     pub dsmip_addresses: VecSet<Ipv6Addr>,
     /// Local addresses of mobility signalling in UDP over IPv6; empty: none.
     pub udp6_addresses: VecSet<Ipv6Addr>,
+    /// Directory of the keys of encrypted paths.
+    pub state_dir: PathBuf,
+    /// Whether paths are encrypted.
+    pub encryption: Encryption,
     /// Whether to attach the XDP program too, where drivers support it.
     pub xdp: bool,
     /// Most tunnels. The limit of the first daemon holds until [`Tunnels::clean`].
@@ -91,6 +98,7 @@ pub struct Bpf {
     endpoints: VecMap<Ipv6Addr, Endpoint>,
     attached: VecMap<LinkId, Attached>,
     path_stats: PathStats,
+    wireguard: Option<WireguardPaths>,
     _reassembly: Reassembly,
 }
 
@@ -121,7 +129,7 @@ impl Bpf {
     /// # Errors
     /// The kernel's, if it refuses the programs, the maps or the device.
     pub fn open(options: Options) -> Result<Bpf, Error> {
-        let pins = Pins::open(&options.run.join("bpf"))?;
+        let mut pins = Pins::open(&options.run.join("bpf"))?;
         let mut programs = Programs::load(pins.clone(), options.max_tunnels)?;
         let mut maps = Maps::take(programs.ebpf())?;
         let path_stats = PathStats::take(programs.ebpf())?;
@@ -155,6 +163,11 @@ impl Bpf {
         if !pins.outdated {
             attach_device(&mut programs, device, &options.device)?;
         }
+        let wireguard = WireguardPaths::open(options.encryption, &options.state_dir)?;
+        if options.encryption == Encryption::Required {
+            pins.outdated = false;
+            encrypted::remove_plain(&mut maps)?;
+        }
         let over_ipv4 = Some(options.dsmip_addresses.clone()).filter(|over_ipv4| !over_ipv4.is_empty());
         let udp_encap = over_ipv4.map(UdpEncap::open).transpose()?;
         let over_udp6 = Some(options.udp6_addresses.clone()).filter(|over_udp6| !over_udp6.is_empty());
@@ -173,6 +186,7 @@ impl Bpf {
             endpoints: inherited_endpoints(&maps)?,
             attached: VecMap::new(),
             path_stats,
+            wireguard,
             options,
             pins,
             programs,
@@ -324,12 +338,14 @@ impl Bpf {
         if tunnel.flows.len() > RULES {
             return Err(Error::new(what, format_args!("{} flow rules, at most {RULES}", tunnel.flows.len())));
         }
+        self.put_wireguard(tunnel)?;
         self.last_version = self.last_version.wrapping_add(1);
         let version = Version(self.last_version);
         self.prepare(tunnel, version)?;
         let former = self.former(tunnel.id);
         self.path_stats.number(tunnel)?;
-        let value = abi::encode_tunnel(tunnel, version, |bid| self.path_stats.number_of(tunnel.id, bid));
+        let device = |bid| self.wireguard.as_ref().and_then(|wireguard| wireguard.link_of(bid));
+        let value = abi::encode_tunnel(tunnel, version, |bid| self.path_stats.number_of(tunnel.id, bid), device);
         self.maps.tunnels.put(&tunnel.id.0, &value)?;
         let is_decodable = abi::decode_tunnel(&value).as_ref() == Some(tunnel);
         self.installed
@@ -338,6 +354,7 @@ impl Bpf {
         if let Some((former, rules)) = former {
             self.release(&former, rules, Some(tunnel))?;
         }
+        self.release_wireguard(tunnel.id, Some(tunnel))?;
         indexed
     }
 
@@ -349,7 +366,8 @@ impl Bpf {
             self.release(&former, rules, None)?;
         }
         self.maps.sequences.drop(&id.0)?;
-        self.maps.tunnels.drop(&id.0)
+        self.maps.tunnels.drop(&id.0)?;
+        self.release_wireguard(id, None)
     }
 
     /// Begins a new epoch, which voids all cached decisions.
@@ -439,7 +457,7 @@ impl Tunnels for Bpf {
     }
 
     fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error> {
-        if link == self.device || self.attached.contains_key(&link) {
+        if link == self.device || self.attached.contains_key(&link) || name.starts_with(DEVICE_PREFIX) {
             return Ok(());
         }
         let program = if device::has_ethernet(link)? { Program::Ethernet } else { Program::Bare };
@@ -457,7 +475,8 @@ impl Tunnels for Bpf {
 
     fn invalidate_next_hops(&mut self) -> Result<(), Error> {
         self.settings.generation = self.settings.generation.wrapping_add(1);
-        self.maps.set_settings(self.settings)
+        self.maps.set_settings(self.settings)?;
+        self.wireguard.as_mut().map_or(Ok(()), WireguardPaths::follow_routes)
     }
 
     fn set_firewall_hooks(&mut self, obeyed: Hooks, bypassed: bool) -> Result<bool, Error> {
@@ -472,6 +491,10 @@ impl Tunnels for Bpf {
     fn remove_stale(&mut self) -> Result<(), Error> {
         self.remove_stale_entries()?;
         self.begin_epoch()?;
+        match &mut self.wireguard {
+            Some(wireguard) => wireguard.remove_stale()?,
+            None => remove_devices(&mut Netlink::open()?, |_| false)?,
+        }
         let mut done = Ok(());
         if self.pins.outdated {
             attach_device(&mut self.programs, self.device, &self.options.device)?;
@@ -511,6 +534,7 @@ impl Tunnels for Bpf {
             self.detach(link);
         }
         device::remove(&self.options.device)?;
+        remove_devices(&mut Netlink::open()?, |_| false)?;
         self.pins.clean()
     }
 }
@@ -557,7 +581,7 @@ fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&TunnelPath) -> u32) -> u32 {
 
 /// The paths with an outer header.
 fn encapsulating(tunnel: &Tunnel) -> impl Iterator<Item = &TunnelPath> {
-    tunnel.paths.iter().filter(|path| !path.direct)
+    tunnel.paths.iter().filter(|path| !path.direct && path.encap.wireguard().is_none())
 }
 
 /// The prefixes that index a tunnel: those of the side that distinguishes it from others, or of both.

@@ -1,0 +1,30 @@
+//! WireGuard of the kernel: the private keys of this host, devices, and the paths that lead through them.
+//!
+//! Keys are made at the first start, one for each device, since a recorded handshake of one must not be accepted by another.
+//! The kernel computes the public ones.
+
+mod keys;
+mod message;
+#[cfg(feature = "bpf")]
+mod paths;
+#[cfg(feature = "bpf")]
+mod steering;
+
+pub use keys::{PeerState, load_or_create, peers, public_keys};
+#[cfg(feature = "bpf")]
+pub(crate) use paths::{WireguardPaths, remove_devices};
+
+/// The device of an encrypted path has this name, with the BID of the path behind it.
+pub const DEVICE_PREFIX: &str = "roam6-wg";
+
+/// How encryption is configured on this host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Encryption {
+    /// No path is encrypted.
+    #[default]
+    Off,
+    /// Paths may be encrypted.
+    Offered,
+    /// Paths that are not encrypted end at the start.
+    Required,
+}

@@ -1,0 +1,135 @@
+//! The way of WireGuard's outer packets at a mobile router: by the uplink of their path. The device marks them, a rule leads marked
+//! ones to a table of their own, and that has the route that the kernel uses from the care-of address by the uplink. Without such
+//! a route they are discarded, so that no path goes by the uplink of another.
+
+use crate::error::Error;
+use crate::netlink::family;
+use crate::netlink::lookup::route_lookup;
+use crate::netlink::message::Message;
+use crate::netlink::socket::{Netlink, Request};
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
+use roam6_proto::LinkId;
+use roam6_proto::base::ids::AddressPair;
+use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The protocol number of these routes and rules: not that of the items of engines, which are compared with the kernel.
+const PROTOCOL: u8 = 108;
+/// Before all rules of mobile routers, which are about other packets.
+const PRIORITY: u32 = 900;
+/// The table, and the mark, of a BID is its sum with this.
+const TABLE: u32 = 6_276_000;
+/// Of the route that discards.
+const LAST_METRIC: u32 = u32::MAX;
+
+/// The ends of a path whose packets are led by an uplink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) local: Ipv6Addr,
+    pub(super) remote: Ipv6Addr,
+    pub(super) link: LinkId,
+}
+
+/// The mark of outer packets.
+pub(super) fn mark(bid: Bid) -> u32 {
+    TABLE + u32::from(bid.0)
+}
+
+/// Leads marked packets to their table, which discards them; both families.
+pub(super) fn begin(netlink: &mut Netlink, bid: Bid) -> Result<(), Error> {
+    let requests = family::BOTH
+        .into_iter()
+        .flat_map(|family| [discard(family, bid), Request::add(Message::new(libc::RTM_NEWRULE, &rule(family, bid)))]);
+    execute(netlink, &requests.collect::<Vec<_>>())
+}
+
+/// Removes what [`begin`] has set; routes go with their device.
+pub(super) fn end(netlink: &mut Netlink, bid: Bid) {
+    let rules = family::BOTH.map(|family| Request::remove(Message::new(libc::RTM_DELRULE, &rule(family, bid))));
+    let routes = family::BOTH.map(|family| {
+        let mut message = table(family);
+        message.attributes = vec![RouteAttribute::Priority(LAST_METRIC)];
+        Request::remove(Message::new(libc::RTM_DELROUTE, &named(message, bid)))
+    });
+    let _ = netlink.execute(&rules);
+    let _ = netlink.execute(&routes);
+}
+
+/// Leads the packets of a path by its uplink. Returns the gateway, `None` for none, if the kernel has a route there.
+pub(super) fn lead(netlink: &mut Netlink, bid: Bid, ends: &Ends) -> Result<Option<Option<IpAddr>>, Error> {
+    let (family, remote, length) = family::to_kernel(Prefix::host(address(ends.remote)));
+    let local = family::to_kernel(Prefix::host(address(ends.local))).1;
+    let Some(gateway) = gateway(netlink, ends)? else { return Ok(None) };
+    let mut message = table(family);
+    message.header.destination_prefix_length = length;
+    message.header.kind = RouteType::Unicast;
+    message.header.scope =
+        if gateway.is_none() && family == AddressFamily::Inet { RouteScope::Link } else { RouteScope::Universe };
+    message.attributes = vec![
+        RouteAttribute::Destination(remote.into()),
+        RouteAttribute::Oif(ends.link.0),
+        RouteAttribute::PrefSource(local.into()),
+        RouteAttribute::Priority(1),
+    ];
+    message.attributes.extend(gateway.map(|router| RouteAttribute::Gateway(router.into())));
+    let request = Request::replace(Message::new(libc::RTM_NEWROUTE, &named(message, bid)));
+    execute(netlink, &[request])?;
+    Ok(Some(gateway))
+}
+
+/// The gateway of the kernel's route between the ends by the link: `None` if there is no such route, `Some(None)` if the
+/// remote end is a neighbour.
+fn gateway(netlink: &mut Netlink, ends: &Ends) -> Result<Option<Option<IpAddr>>, Error> {
+    let pair = AddressPair { local: address(ends.local), peer: address(ends.remote) };
+    let found = route_lookup(netlink, pair, Some(ends.link)).ok().flatten();
+    let found = found.filter(|found| found.link == Some(ends.link));
+    Ok(found.map(|found| found.gateway.map(|router| family::to_kernel(Prefix::host(router)).1)))
+}
+
+/// The address of an endpoint; one of IPv4 is mapped without its port.
+fn address(end: Ipv6Addr) -> Ipv6Addr {
+    Ipv4Endpoint::from_ipv6(end).map_or(end, |end| end.address.to_ipv6_mapped())
+}
+
+fn discard(family: AddressFamily, bid: Bid) -> Request {
+    let mut message = table(family);
+    message.header.kind = RouteType::BlackHole;
+    message.attributes = vec![RouteAttribute::Priority(LAST_METRIC)];
+    Request::replace(Message::new(libc::RTM_NEWROUTE, &named(message, bid)))
+}
+
+fn table(family: AddressFamily) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header = RouteHeader {
+        address_family: family,
+        table: RouteHeader::RT_TABLE_UNSPEC,
+        protocol: RouteProtocol::Other(PROTOCOL),
+        scope: RouteScope::Universe,
+        ..RouteHeader::default()
+    };
+    message
+}
+
+fn named(mut message: RouteMessage, bid: Bid) -> RouteMessage {
+    message.attributes.push(RouteAttribute::Table(mark(bid)));
+    message
+}
+
+fn rule(family: AddressFamily, bid: Bid) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header = RuleHeader { family, action: RuleAction::ToTable, ..RuleHeader::default() };
+    message.attributes = vec![
+        RuleAttribute::Priority(PRIORITY),
+        RuleAttribute::FwMark(mark(bid)),
+        RuleAttribute::Table(mark(bid)),
+        RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)),
+    ];
+    message
+}
+
+fn execute(netlink: &mut Netlink, requests: &[Request]) -> Result<(), Error> {
+    let results = netlink.execute(requests).into_iter().collect::<Result<(), String>>();
+    results.map_err(|why| Error::new("route of encrypted packets", why))
+}
