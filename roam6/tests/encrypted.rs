@@ -1,5 +1,5 @@
-//! A second mobile network whose packets travel in WireGuard, between the home address and the home agent, as
-//! docs/encryption.md describes it: they are unreadable on the path, and WireGuard does not notice a handover. Needs a kernel with it.
+//! A second mobile network whose packets travel in an operator's own WireGuard, between the home address and the home agent, inside
+//! the tunnel: they are unreadable on the path, and WireGuard does not notice a handover. Needs a kernel with it.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
@@ -13,7 +13,7 @@ use testbed::{Testbed, wait_for};
 const SECRET: &str = "2001:db8:200::2";
 const PLAIN: &str = "2001:db8:100::2";
 
-/// Both ends of WireGuard, with the addresses and rules of docs/encryption.md.
+/// Both ends of WireGuard, with their addresses and rules.
 fn encrypt(testbed: &Testbed) {
     let (at_agent, agent) = keys(testbed, "agent.wg");
     let (at_router, router) = keys(testbed, "router.wg");

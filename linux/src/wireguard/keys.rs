@@ -11,10 +11,8 @@ use roam6_proto::crypto::wireguard::PublicKey;
 use roam6_wire::Bid;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The file.
 const FILE: &str = "wireguard.keys";
@@ -25,21 +23,6 @@ const OTHERS: u32 = 0o077;
 
 /// The private keys, by BID.
 pub struct PrivateKeys(Vec<PrivateKey>);
-
-/// A peer of an encrypted path, for people.
-#[derive(Debug, Clone)]
-pub struct PeerState {
-    /// The path.
-    pub bid: Bid,
-    /// Its public key.
-    pub public_key: PublicKey,
-    /// Age of the last handshake; `None`: none yet.
-    pub handshake: Option<Duration>,
-    /// Where its packets come from.
-    pub endpoint: Option<SocketAddr>,
-    /// Octets received and sent.
-    pub octets: (u64, u64),
-}
 
 impl PrivateKeys {
     /// The key of the device of this BID.
@@ -109,26 +92,6 @@ pub fn public_keys(keys: &PrivateKeys) -> Result<Vec<(Bid, PublicKey)>, Error> {
     let computed: Result<Vec<_>, Error> = computed.collect();
     device::remove(SCRATCH)?;
     computed
-}
-
-/// The peers of all encrypted paths.
-///
-/// # Errors
-/// The kernel's.
-pub fn peers() -> Result<Vec<PeerState>, Error> {
-    let mut netlink = Netlink::open()?;
-    let names: Vec<String> = device::all(&mut netlink)?.into_iter().map(|link| link.name).collect();
-    let mut found = Vec::new();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    for (name, bid) in names.iter().filter_map(|name| Some((name, bid_of(name)?))) {
-        for peer in Wireguard::open()?.device(name)?.1 {
-            let handshake = now.checked_sub(Duration::from_secs(peer.last_handshake));
-            let handshake = handshake.filter(|_| peer.last_handshake != 0);
-            let octets = (peer.received, peer.sent);
-            found.push(PeerState { bid, public_key: peer.public_key, handshake, endpoint: peer.endpoint, octets });
-        }
-    }
-    Ok(found)
 }
 
 /// The BID of the device with this name, if it is one of an encrypted path.

@@ -1,12 +1,12 @@
 //! Messages of WireGuard's generic netlink family (linux/wireguard.h).
 
 use crate::error::Error;
-use crate::netlink::attribute::{NESTED, attribute, find, parse_attributes, text_attribute, u16_of};
+use crate::netlink::attribute::{NESTED, attribute, find, parse_attributes, text_attribute};
 use crate::netlink::generic::Family;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use roam6_proto::crypto::wireguard::{PresharedKey, PublicKey};
 use roam6_wire::Prefix;
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr};
 
 const GET_DEVICE: u8 = 0;
 const SET_DEVICE: u8 = 1;
@@ -25,9 +25,6 @@ const PEER_PRESHARED_KEY: u16 = 2;
 const PEER_FLAGS: u16 = 3;
 const PEER_ENDPOINT: u16 = 4;
 const PEER_KEEPALIVE: u16 = 5;
-const PEER_LAST_HANDSHAKE: u16 = 6;
-const PEER_RECEIVED: u16 = 7;
-const PEER_SENT: u16 = 8;
 const PEER_ALLOWED_IPS: u16 = 9;
 
 const REMOVE_PEER: u32 = 1;
@@ -58,17 +55,6 @@ pub(super) struct PeerChange<'a> {
     pub(super) keepalive: Option<u16>,
     /// The prefixes whose packets come from it and go to it; `None`: those that it has.
     pub(super) allowed: Option<&'a [Prefix]>,
-}
-
-/// A peer, as the kernel has it.
-#[derive(Debug, Clone)]
-pub(super) struct Peer {
-    pub(super) public_key: PublicKey,
-    /// Seconds since 1970-01-01T00:00Z; 0 for none.
-    pub(super) last_handshake: u64,
-    pub(super) endpoint: Option<SocketAddr>,
-    pub(super) received: u64,
-    pub(super) sent: u64,
 }
 
 impl Wireguard {
@@ -115,15 +101,16 @@ impl Wireguard {
         self.change_peer(name, &[attribute(PEER_PUBLIC_KEY, &public_key.0), flags].concat())
     }
 
-    /// The public key of a device and its peers.
-    pub(super) fn device(&mut self, name: &str) -> Result<(Option<PublicKey>, Vec<Peer>), Error> {
+    /// The public key of a device, and those of its peers.
+    pub(super) fn device(&mut self, name: &str) -> Result<(Option<PublicKey>, Vec<PublicKey>), Error> {
         let asked = self.0.request(GET_DEVICE, NLM_F_ACK | NLM_F_DUMP, &text_attribute(DEVICE_NAME, name));
         let replies = asked.map_err(|(_, why)| Error::new(name, why))?;
         let key = replies.iter().find_map(|reply| key_of(find(reply, DEVICE_PUBLIC_KEY)?));
         let lists = replies.iter().filter_map(|reply| find(reply, DEVICE_PEERS));
-        let mut peers: Vec<Peer> = lists.flat_map(parse_attributes).filter_map(|(_, peer)| read_peer(peer)).collect();
+        let peers = lists.flat_map(parse_attributes).filter_map(|(_, peer)| key_of(find(peer, PEER_PUBLIC_KEY)?));
         // One whose prefixes do not fit one message is in the next too.
-        peers.dedup_by_key(|peer| peer.public_key);
+        let mut peers: Vec<PublicKey> = peers.map(PublicKey).collect();
+        peers.dedup();
         Ok((key.map(PublicKey), peers))
     }
 
@@ -160,32 +147,6 @@ fn socket_address(end: SocketAddr) -> Vec<u8> {
     [&(family as u16).to_ne_bytes()[..], &end.port().to_be_bytes(), &rest].concat()
 }
 
-fn read_socket_address(value: &[u8]) -> Option<SocketAddr> {
-    let (family, port) = (u16_of(value)?, u16::from_be_bytes(*value.get(2..)?.first_chunk()?));
-    match libc::c_int::from(family) {
-        libc::AF_INET => {
-            let address: [u8; 4] = *value.get(4..)?.first_chunk()?;
-            Some(SocketAddrV4::new(address.into(), port).into())
-        }
-        libc::AF_INET6 => {
-            let address: [u8; 16] = *value.get(8..)?.first_chunk()?;
-            Some(SocketAddrV6::new(address.into(), port, 0, 0).into())
-        }
-        _ => None,
-    }
-}
-
-fn read_peer(attributes: &[u8]) -> Option<Peer> {
-    let number = |kind| Some(u64::from_ne_bytes(*find(attributes, kind)?.first_chunk()?));
-    Some(Peer {
-        public_key: PublicKey(key_of(find(attributes, PEER_PUBLIC_KEY)?)?),
-        last_handshake: number(PEER_LAST_HANDSHAKE).unwrap_or_default(),
-        endpoint: find(attributes, PEER_ENDPOINT).and_then(read_socket_address),
-        received: number(PEER_RECEIVED).unwrap_or_default(),
-        sent: number(PEER_SENT).unwrap_or_default(),
-    })
-}
-
 fn key_of(value: &[u8]) -> Option<[u8; KEY_LENGTH]> {
     value.first_chunk().copied()
 }
@@ -193,16 +154,18 @@ fn key_of(value: &[u8]) -> Option<[u8; KEY_LENGTH]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netlink::attribute::u16_of;
 
     #[test]
-    fn endpoints_round_trip_and_short_ones_are_refused() {
-        for text in ["192.0.2.7:4193", "[2001:db8::7]:65535"] {
-            let end: SocketAddr = text.parse().unwrap();
-            let octets = socket_address(end);
-            assert_eq!(octets.len(), if end.is_ipv4() { 16 } else { 28 });
-            assert_eq!(read_socket_address(&octets), Some(end));
-            assert_eq!(read_socket_address(octets.get(..7).unwrap()), None);
-        }
+    fn endpoints_are_socket_addresses_of_the_kernel() {
+        let v4 = socket_address("192.0.2.7:4193".parse().unwrap());
+        assert_eq!((v4.len(), v4.get(2..8)), (16, Some(&[0x10, 0x61, 192, 0, 2, 7][..])));
+        let v6 = socket_address("[2001:db8::7]:4193".parse().unwrap());
+        assert_eq!(
+            (v6.len(), v6.get(2..4), v6.get(8..12)),
+            (28, Some(&[0x10, 0x61][..]), Some(&[0x20, 1, 0xd, 0xb8][..]))
+        );
+        assert_eq!(v6.get(23), Some(&7));
     }
 
     #[test]

@@ -208,8 +208,8 @@ impl WireguardPaths {
         remove_devices(&mut self.netlink, |bid| self.devices.contains_key(&bid))?;
         for (bid, device) in &self.devices {
             for peer in self.wireguard.device(&device.name)?.1 {
-                if !self.owners.contains_key(&(*bid, peer.public_key)) {
-                    self.wireguard.remove_peer(&device.name, &peer.public_key)?;
+                if !self.owners.contains_key(&(*bid, peer)) {
+                    self.wireguard.remove_peer(&device.name, &peer)?;
                 }
             }
         }

@@ -4,6 +4,7 @@ use super::spanned::Spanned;
 use super::toml_reader::from_toml;
 use crate::config::check;
 use crate::config::duration::HumanDuration;
+use crate::config::encrypt::{self, Encrypt};
 use crate::config::prefix_table::{HomeNetwork, MAX_BINDINGS, Mobile, MobileRouterNames, PrefixTableBuilder};
 use crate::config::source::{Diagnostics, Problem, Source};
 use crate::files::{FileVersion, folder_of};
@@ -48,6 +49,7 @@ pub(crate) struct Section {
     shared_prefix: Option<SharedPrefixTable>,
     udp6: Option<Spanned<bool>>,
     max_update_rate: Option<Spanned<u32>>,
+    encrypt: Option<Spanned<Encrypt>>,
 }
 
 from_toml!(Section {
@@ -71,6 +73,7 @@ from_toml!(Section {
     shared_prefix,
     udp6,
     max_update_rate,
+    encrypt,
 });
 
 struct Ipv4Table {
@@ -371,6 +374,7 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         replication: has_udp,
         max_update_rate: Some(max_update_rate.unwrap_or(DEFAULT_UPDATE_RATE)),
         key_exchange: true,
+        encryption: encrypt::validate(section.encrypt.as_ref(), has_udp, diagnostics),
         #[cfg(feature = "fleet")]
         fleet: None,
     };

@@ -5,12 +5,14 @@ use super::toml_reader::{from_toml, plain_toml};
 use crate::config::check;
 use crate::config::data_plan::{DataPlanKeys, HumanOctets};
 use crate::config::duration::HumanDuration;
+use crate::config::encrypt::{self, Encrypt};
 use crate::config::flow::{self, Dscp, Flow};
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{self, AuthMethod, KeySettings};
 use crate::config::source::Diagnostics;
 use core::time::Duration;
 use roam6_proto::base::vec_set::VecSet;
+use roam6_proto::contract::config::encryption::MAX_WIREGUARD_BID;
 use roam6_proto::contract::config::nemo::{
     Authentication, BeyondCap, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, LoadSharing,
     MobileRouterConfig, PlanPeriod, PrefixMode, PrefixPreference, PrefixSharing, ProbeConfig, StaticAddress, Transport,
@@ -51,6 +53,7 @@ pub(crate) struct Section {
     ingress: Vec<IngressTable>,
     flow: Vec<Spanned<Flow>>,
     care_of_prefixes: Option<Spanned<CareOfTable>>,
+    encrypt: Option<Spanned<Encrypt>>,
 }
 
 plain_toml!(
@@ -87,6 +90,7 @@ from_toml!(Section {
     ingress = Vec::new(),
     flow = Vec::new(),
     care_of_prefixes,
+    encrypt,
 });
 
 struct UplinkTable {
@@ -187,6 +191,8 @@ pub(crate) fn validate(
         }
     }
     let ingress = ingress(&section, diagnostics);
+    let encryption = encrypt::validate(section.encrypt.as_ref(), has_udp, diagnostics);
+    check_encryption(&section, &uplinks, encryption.is_some(), diagnostics);
     let flows = flow::validate(section.flow, (&uplinks, &ingress), (sharing, has_udp), diagnostics);
     let care_of_prefixes = care_of_prefixes(section.care_of_prefixes, &uplinks, &ingress, diagnostics);
     let keying =
@@ -216,7 +222,22 @@ pub(crate) fn validate(
         flows,
         care_of_prefixes,
         portal_check: section.portal_check.unwrap_or(true),
+        encryption,
     })
+}
+
+/// Encryption needs a key that both ends share, and a device for each uplink.
+fn check_encryption(section: &Section, uplinks: &[UplinkConfig], is_on: bool, diagnostics: &mut Diagnostics<'_>) {
+    let Some(written) = section.encrypt.as_ref().filter(|_| is_on) else { return };
+    if section.auth.as_ref().is_some_and(|auth| **auth == AuthMethod::None) {
+        let hint = "give the mobile router a key with `roam6 enroll`, and remove auth";
+        diagnostics.report(written.span(), "encrypt needs authentication: anybody could take part", hint);
+    }
+    if let Some(uplink) = uplinks.iter().find(|uplink| uplink.bid.0 >= MAX_WIREGUARD_BID) {
+        let what = format!("bid {} is too high for an encrypted path", uplink.bid);
+        let hint = format!("choose one below {MAX_WIREGUARD_BID}");
+        diagnostics.report(written.span(), what, &hint);
+    }
 }
 
 fn check_home(section: &Section, diagnostics: &mut Diagnostics<'_>) {

@@ -5,6 +5,7 @@ mod announce;
 mod check;
 pub(crate) mod data_plan;
 pub(crate) mod duration;
+mod encrypt;
 pub(crate) mod fleet;
 mod flow;
 pub(crate) mod geo;

@@ -135,6 +135,7 @@ impl Daemon {
     fn new(options: Options, mut config: Config, seed: [u8; 32], signals: Signals) -> Result<Daemon, Failure> {
         let control = start::control_socket(&config)?;
         let metrics = config.metrics.map(start::metrics_socket).transpose()?;
+        roles::take_keys(&mut config)?;
         let mut host = Host::new(roles::host_options(&config))?;
         let unreplicated = if host.replicates() { None } else { roles::without_replication(&mut config) };
         host.receive_plain_esp(roles::uses_esp(&config))?;

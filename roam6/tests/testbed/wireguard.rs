@@ -7,6 +7,11 @@ pub fn obstacle() -> Option<String> {
     if std::process::Command::new("wg").arg("--version").output().is_err() {
         return Some("wg is missing (package wireguard-tools)".to_owned());
     }
+    missing()
+}
+
+/// Why the kernel has no WireGuard.
+pub fn missing() -> Option<String> {
     let made = Namespace::new()?.command(&["ip", "link", "add", "probe", "type", "wireguard"]).output().unwrap();
     (!made.status.success()).then(|| String::from_utf8_lossy(&made.stderr).trim().to_owned())
 }

@@ -13,14 +13,14 @@ pub struct Journal {
 
 #[derive(Debug)]
 enum JournalLine {
-    Put(JournalKey, JournalRecord),
+    Put(JournalKey, Box<JournalRecord>),
     Drop(JournalKey),
 }
 
 impl Journal {
     /// Writes `record`, which is synced at `synced`.
     pub fn put(&mut self, key: JournalKey, record: JournalRecord, synced: Time) {
-        self.tail.push_back((synced, JournalLine::Put(key, record)));
+        self.tail.push_back((synced, JournalLine::Put(key, Box::new(record))));
     }
 
     /// Deletes the record of `key`, synced at `synced`.
@@ -62,7 +62,7 @@ impl Journal {
     fn sync_one(&mut self) {
         match self.tail.pop_front() {
             Some((_, JournalLine::Put(key, record))) => {
-                self.synced.insert(key, record);
+                self.synced.insert(key, *record);
             }
             Some((_, JournalLine::Drop(key))) => {
                 self.synced.remove(&key);

@@ -1,4 +1,5 @@
 //! Golden octets of the WireGuard key option in an acknowledgement, and what others make of it.
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
 use crate::dissector::fields_of;
 use crate::samples::{HOME, HOME_AGENT, address, octets};
