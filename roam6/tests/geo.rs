@@ -279,6 +279,32 @@ fn tcp_through_a_forwarder_runs_at_the_packet_data_rate() {
 }
 
 #[test]
+fn frames_have_the_access_category_of_their_traffic_class() {
+    let test = "frames_have_the_access_category_of_their_traffic_class";
+    let Some(row) = Row::new(test) else { return };
+    let rules = "table netdev edca { chain out { type filter hook egress device \"radio0\" priority 0;\n\
+                 ether type 0x8947 meta priority 0:104 counter\n ether type 0x8947 meta priority 0:101 counter\n } }";
+    let file = row.folder.path().join("rules");
+    fs::write(&file, rules).unwrap();
+    if !row.places[0].command(&["nft", "-f", file.to_str().unwrap()]).status().unwrap().success() {
+        return println!("skipped: {test}: this kernel has no egress hook of nftables");
+    }
+    let counts = || {
+        let shown = row.places[0].shell("nft list ruleset");
+        let counts = shown.lines().filter_map(|line| line.split_whitespace().skip_while(|it| *it != "packets").nth(1));
+        counts.map(|count| count.parse::<u64>().unwrap()).collect::<Vec<_>>()
+    };
+    wait_for("a neighbour", || row.look(0, &["geo", "neighbours"]).contains("223 m"));
+    let before = counts();
+    let [urgent, background] = before[..] else { panic!("{before:?}") };
+    for class in ["1", "1", "1", "9"] {
+        let ping = ["geo", "ping", "neighbours", "--count", "1", "--timeout", "0.1", "--traffic-class", class];
+        row.look(0, &ping);
+    }
+    wait_for("frames of both", || counts()[0] >= urgent + 3 && counts()[1] > background);
+}
+
+#[test]
 fn a_duplicate_gn_address_is_replaced() {
     let test = "a_duplicate_gn_address_is_replaced";
     let Some(row) = Row::new(test) else { return };

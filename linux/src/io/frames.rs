@@ -14,6 +14,7 @@ use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{EthertypeSubscription, VirtualInterface};
 use roam6_proto::{Frame, LinkId};
 use roam6_wire::LinkAddress;
+use roam6_wire::geo::{ETHERTYPE, traffic_class_of};
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -46,6 +47,8 @@ pub(crate) struct Frames {
 struct FrameSocket {
     socket: OwnedFd,
     address: Option<LinkAddress>,
+    /// The priority of the frames that are sent (socket(7), SO_PRIORITY).
+    priority: sys::Flag,
 }
 
 /// A TAP device. It is removed with its descriptor.
@@ -84,7 +87,7 @@ impl Frames {
         let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
         sys::bind_frames(&socket, subscription.link, subscription.ethertype).context(&what)?;
         self.watch(&socket, subscription.link)?;
-        let mut frame_socket = FrameSocket { socket, address: None };
+        let mut frame_socket = FrameSocket { socket, address: None, priority: 0 };
         frame_socket.set_unicast_address(subscription.link, subscription.address)?;
         self.sockets.insert((subscription.link, subscription.ethertype), frame_socket);
         Ok(())
@@ -162,14 +165,16 @@ impl Frames {
     pub(crate) fn flush(&mut self, mut lost: impl FnMut(LinkId, Errno)) {
         let queue = std::mem::take(&mut self.send_queue);
         let batches = queue
-            .chunk_by(|one, other| socket_key(one) == socket_key(other))
+            .chunk_by(|one, other| socket_key(one) == socket_key(other) && priority(one) == priority(other))
             .flat_map(|batch| batch.chunks(CALL_BATCH));
         for batch in batches {
-            let Some((link, protocol)) = batch.first().map(socket_key) else { continue };
-            let Some(FrameSocket { socket, .. }) = self.sockets.get(&(link, protocol)) else { continue };
+            let Some(first) = batch.first() else { continue };
+            let (link, protocol) = socket_key(first);
+            let Some(frame_socket) = self.sockets.get_mut(&(link, protocol)) else { continue };
+            frame_socket.set_priority(priority(first));
             let mut rest = batch;
             while !rest.is_empty() {
-                let sent = send_batch(socket, rest).unwrap_or_else(|error| {
+                let sent = send_batch(&frame_socket.socket, rest).unwrap_or_else(|error| {
                     lost(link, error);
                     1
                 });
@@ -186,6 +191,14 @@ impl Frames {
 }
 
 impl FrameSocket {
+    /// Sets the priority of the frames sent from now on. A kernel that refuses it sends them as best effort.
+    fn set_priority(&mut self, priority: sys::Flag) {
+        if self.priority != priority {
+            let _ = sys::set_option(&self.socket, libc::SOL_SOCKET, libc::SO_PRIORITY, &priority);
+            self.priority = priority;
+        }
+    }
+
     /// Makes the interface receive frames for `address` too, in place of the former additional address.
     fn set_unicast_address(&mut self, link: LinkId, address: Option<LinkAddress>) -> Result<(), Error> {
         if self.address == address {
@@ -243,6 +256,19 @@ fn send_batch(socket: &OwnedFd, frames: &[Frame]) -> Result<usize, Errno> {
 /// The key of the packet socket that sends a frame.
 fn socket_key(frame: &Frame) -> (LinkId, u16) {
     (frame.link, frame.ethertype)
+}
+
+/// The priority of a frame. Traffic class 0 of GeoNetworking is sent as AC_VO, 1 as AC_VI, 2 as AC_BE, and all others as AC_BK
+/// (TS 102 636-4-2). mac80211 takes 256 and the user priority of IEEE 802.1D, and other interfaces its lower bits.
+fn priority(frame: &Frame) -> sys::Flag {
+    const USER_PRIORITY: sys::Flag = 256;
+    let class = (frame.ethertype == ETHERTYPE).then(|| traffic_class_of(&frame.bytes)).flatten();
+    match class.map(|class| class.id()) {
+        None | Some(2) => USER_PRIORITY,
+        Some(0) => USER_PRIORITY + 7,
+        Some(1) => USER_PRIORITY + 4,
+        Some(_) => USER_PRIORITY + 1,
+    }
 }
 
 /// The Ethernet header of a frame.

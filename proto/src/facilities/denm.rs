@@ -3,6 +3,7 @@
 use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::contract::config::facilities::{DenmEvent, DenmRequest, EventId};
+use crate::contract::config::packet_parameters::PacketParameters;
 use core::time::Duration;
 use roam6_wire::geo::{Area, Coordinates};
 use roam6_wire::its::common::{Cause, Header, ReferencePosition};
@@ -45,6 +46,8 @@ pub struct DenmRecord {
     pub area: Area,
     /// The lifetime of the packet.
     pub lifetime: Duration,
+    /// What differs from the defaults of DENMs.
+    pub parameters: PacketParameters,
 }
 
 impl DenmRecord {
@@ -91,6 +94,7 @@ struct OwnEvent {
     tag: u32,
     denm: Denm,
     area: Area,
+    parameters: PacketParameters,
     until: Time,
     /// The next repetition, the interval, and the end of repetition.
     next: Option<(Time, Duration, Time)>,
@@ -143,9 +147,9 @@ impl DenmService {
             let interval = interval.max(MIN_REPETITION);
             (now + interval, interval, now + span.min(validity))
         });
-        let (tag, area, until) = (event.tag, event.area, now + validity);
-        self.own.insert(name, OwnEvent { tag, denm: denm.clone(), area, until, next });
-        DenmRecord { denm, area, lifetime: validity }
+        let (tag, area, until, parameters) = (event.tag, event.area, now + validity, event.parameters);
+        self.own.insert(name, OwnEvent { tag, denm: denm.clone(), area, parameters, until, next });
+        DenmRecord { denm, area, lifetime: validity, parameters }
     }
 
     /// Cancels an event of this station, or negates that of another with the message received last.
@@ -156,11 +160,11 @@ impl DenmService {
         by: Originator,
         known: Option<&DenmRecord>,
     ) -> Result<DenmRecord, String> {
-        let (mut denm, area, tag, kind) = match (self.own.get(&name), known) {
+        let (mut denm, area, parameters, tag, kind) = match (self.own.get(&name), known) {
             (Some(own), _) if own.is_over() => return Err(format!("{name} is already terminated")),
-            (Some(own), _) => (own.denm.clone(), own.area, own.tag, Termination::Cancellation),
+            (Some(own), _) => (own.denm.clone(), own.area, own.parameters, own.tag, Termination::Cancellation),
             (None, Some(received)) if name.station != by.station => {
-                (received.denm.clone(), received.area, 0, Termination::Negation)
+                (received.denm.clone(), received.area, PacketParameters::default(), 0, Termination::Negation)
             }
             _ => return Err(format!("event {name} is unknown")),
         };
@@ -173,8 +177,8 @@ impl DenmService {
         // A termination has no situation, location and a-la-carte container (§7.1.1).
         (denm.notification.situation, denm.notification.location, denm.notification.alacarte) = (None, None, None);
         let next = Some((now + TERMINATION_REPETITION.1, TERMINATION_REPETITION.1, now + ending));
-        self.own.insert(name, OwnEvent { tag, denm: denm.clone(), area, until: now + ending, next });
-        Ok(DenmRecord { denm, area, lifetime: ending })
+        self.own.insert(name, OwnEvent { tag, denm: denm.clone(), area, parameters, until: now + ending, next });
+        Ok(DenmRecord { denm, area, lifetime: ending, parameters })
     }
 
     /// Takes an event whose repetition is due, and removes those that are over.
@@ -185,7 +189,8 @@ impl DenmService {
             let at = now + interval;
             (at < end).then_some((at, interval, end))
         });
-        Some(DenmRecord { denm: own.denm.clone(), area: own.area, lifetime: own.until.since(now) })
+        let (denm, area, parameters) = (own.denm.clone(), own.area, own.parameters);
+        Some(DenmRecord { denm, area, lifetime: own.until.since(now), parameters })
     }
 
     /// When the next repetition is due.

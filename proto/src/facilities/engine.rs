@@ -10,7 +10,7 @@ use super::view;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::facilities::{Announcement, DenmRequest, EventId, FacilitiesConfig};
-use crate::contract::config::geo::TransportType;
+use crate::contract::config::geo::{PacketParameters, TransportType};
 use crate::contract::report::{DropReason, FacilitiesReport, HostReport, Report};
 use crate::contract::view::View;
 use crate::geo::ego::EgoState;
@@ -158,7 +158,8 @@ impl Facilities {
                     _ => Area::circle(place.unwrap_or(packet.extended.source().place), 1),
                 };
                 let by = packet.extended.source().address.mid;
-                let record = DenmRecord { denm: *denm, area, lifetime: Duration::ZERO };
+                let parameters = PacketParameters::default();
+                let record = DenmRecord { denm: *denm, area, lifetime: Duration::ZERO, parameters };
                 if delivery.permissions.is_some_and(|permissions| !record.is_permitted(permissions)) {
                     return Some(dropped(
                         DropReason::NotPermitted,
@@ -309,8 +310,11 @@ impl Facilities {
 }
 
 fn denm_request(record: DenmRecord) -> PacketRequest {
-    let DenmRecord { denm, area, lifetime } = record;
-    request(TransportType::GeoBroadcast(area), port::DENM, &Message::Denm(Box::new(denm)), DENM_CLASS, lifetime)
+    let DenmRecord { denm, area, lifetime, parameters } = record;
+    let (to, message) = (TransportType::GeoBroadcast(area), Message::Denm(Box::new(denm)));
+    let class = parameters.traffic_class(DENM_CLASS);
+    let lifetime = parameters.lifetime.map_or(lifetime, |most| most.min(lifetime));
+    PacketRequest { hops: parameters.hops, ..request(to, port::DENM, &message, class, lifetime) }
 }
 
 fn request(to: TransportType, port: u16, message: &Message, class: TrafficClass, lifetime: Duration) -> PacketRequest {

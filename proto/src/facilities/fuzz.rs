@@ -148,6 +148,7 @@ impl Harness {
             area: Area::circle(self.own.position.place, 100),
             validity: Duration::from_secs(u64::from(choice) << 10),
             repetition,
+            parameters: Default::default(),
         };
         let order = match choice & 3 {
             0 | 1 => DenmRequest::Trigger(event),

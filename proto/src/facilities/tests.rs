@@ -44,7 +44,16 @@ fn time(millis: u64) -> Time {
 
 fn event(cause: u8) -> DenmEvent {
     let validity = Duration::from_secs(60);
-    DenmEvent { tag: 5, cause: (cause, 0), quality: 3, place: None, area: area(), validity, repetition: None }
+    DenmEvent {
+        tag: 5,
+        cause: (cause, 0),
+        quality: 3,
+        place: None,
+        area: area(),
+        validity,
+        repetition: None,
+        parameters: Default::default(),
+    }
 }
 
 impl Car {

@@ -9,7 +9,7 @@ use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
 use crate::base::vec_map::VecMap;
 use crate::base::vec_set::VecSet;
-use crate::contract::config::geo::{EchoId, EchoRequest, TransportType};
+use crate::contract::config::geo::{EchoId, EchoRequest, PacketParameters, TransportType};
 use crate::contract::report::{DropReason, GeoReport, HostReport, Report};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
@@ -79,7 +79,7 @@ impl EchoService {
         let micros = micros(request.spread.min(MAX_SPREAD));
         let (kind, trace) = (EchoType::Request, request.trace);
         let echo = Echo { kind, trace, hops: 0, identifier, sequence, micros, data: &data };
-        btp_request(request.to, echo.to_port(PORT), class, request.hops)
+        btp_request(request.to, echo.to_port(PORT), class, request.parameters)
     }
 
     /// Receives a packet that may be an echo: queues the reply to a request ([`EchoService::next_reply`] takes it), and reports
@@ -159,7 +159,7 @@ impl EchoService {
         let (_, PendingReply { received, to, port, kind, hops, id: probe, data }) = self.pending_replies.pop_first()?;
         let (EchoId { identifier, sequence }, micros) = (probe, micros(now.since(received)));
         let echo = Echo { kind, trace: false, hops, identifier, sequence, micros, data: &data };
-        Some(btp_request(TransportType::GeoUnicast(to), echo.to_port(port), class, None))
+        Some(btp_request(TransportType::GeoUnicast(to), echo.to_port(port), class, PacketParameters::default()))
     }
 
     /// When the next reply is due.
@@ -168,8 +168,16 @@ impl EchoService {
     }
 }
 
-fn btp_request(to: TransportType, payload: Vec<u8>, class: TrafficClass, hops: Option<u8>) -> PacketRequest {
-    PacketRequest { to, upper: UpperProtocol::BtpA, payload, class, lifetime: None, hops, repetition: None }
+fn btp_request(to: TransportType, payload: Vec<u8>, class: TrafficClass, with: PacketParameters) -> PacketRequest {
+    PacketRequest {
+        to,
+        upper: UpperProtocol::BtpA,
+        payload,
+        class: with.traffic_class(class),
+        lifetime: with.lifetime,
+        hops: with.hops,
+        repetition: None,
+    }
 }
 
 fn dropped(reason: DropReason, what: &str) -> Report {

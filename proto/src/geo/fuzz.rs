@@ -92,12 +92,9 @@ impl Harness {
         let config = GeoConfig {
             interfaces: ["radio0".to_owned()].into(),
             station: ItsStationType::BUS,
-            virtual_links: vec![VirtualLink {
-                name: "gn0".to_owned(),
-                reach,
-                class: VirtualLink::CLASS,
-                lifetime: None,
-            }],
+            virtual_links: vec![VirtualLink::new("gn0", reach)],
+            advertised_links: 2,
+            destinations: Vec::new(),
             facilities: None,
             mib,
             security: security(choice),

@@ -2,18 +2,24 @@
 //! of each station on it is the one in its GeoNetworking address, so neighbour discovery finds stations, and a
 //! frame's destination selects one station, or all that the link reaches.
 
+mod advertised;
+mod identifier;
+
 use super::geometry;
 use super::link_selection::LinkSelection;
 use super::multicast_listeners::MulticastListeners;
 use super::request::{Delivery, PacketRequest};
 use crate::base::ids::LinkId;
 use crate::base::vec_map::VecMap;
-use crate::contract::config::geo::{GeoDestination, LinkScope, TransportType, VirtualLink};
+use crate::contract::config::geo::{DestinationScope, GeoDestination, LinkScope, TransportType, VirtualLink};
 use crate::contract::input::{AddressEvent, AddressState, Frame};
+use advertised::AdvertisedLink;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Coordinates, ExtendedHeader, GeoAddress, ItsStationType, Packet, UpperProtocol};
 use roam6_wire::ip6::MINIMUM_MTU;
 use std::net::Ipv6Addr;
+
+pub use advertised::AdvertisementEffect;
 
 /// EtherType of IPv6.
 pub const IPV6: u16 = 0x86dd;
@@ -29,7 +35,9 @@ const DESTINATION_OFFSET: usize = 24;
 #[derive(Debug)]
 pub struct Ipv6Adaptation {
     links: Vec<VirtualLinkState>,
-    destinations: VecMap<Ipv6Addr, Area>,
+    /// Links that Router Advertisements may create, at most.
+    max_advertised: usize,
+    destinations: VecMap<Ipv6Addr, DestinationScope>,
     link_selection: LinkSelection,
 }
 
@@ -40,16 +48,25 @@ struct VirtualLinkState {
     link: Option<LinkId>,
     /// The multicast groups the host has joined there.
     listeners: MulticastListeners,
+    /// Set if Router Advertisements have created it.
+    advertised: Option<AdvertisedLink>,
 }
 
 impl Ipv6Adaptation {
     /// The adaptation layer of these virtual links, before any of their interfaces exists.
-    pub fn new(links: Vec<VirtualLink>) -> Ipv6Adaptation {
-        let links = links
-            .into_iter()
-            .map(|config| VirtualLinkState { config, link: None, listeners: MulticastListeners::default() })
-            .collect();
-        Ipv6Adaptation { links, destinations: VecMap::new(), link_selection: LinkSelection::default() }
+    pub fn new(links: Vec<VirtualLink>, max_advertised: usize, destinations: &[GeoDestination]) -> Ipv6Adaptation {
+        let state = |config| VirtualLinkState {
+            config,
+            link: None,
+            listeners: MulticastListeners::default(),
+            advertised: None,
+        };
+        Ipv6Adaptation {
+            links: links.into_iter().map(state).collect(),
+            max_advertised,
+            destinations: destinations.iter().map(|it| (it.address, it.scope)).take(MAX_DESTINATIONS).collect(),
+            link_selection: LinkSelection::default(),
+        }
     }
 
     /// The names of the virtual links.
@@ -89,23 +106,23 @@ impl Ipv6Adaptation {
         self.links.iter().any(|known| known.link == Some(link))
     }
 
-    /// Sends packets for an address to an area; `false` if the table is full.
+    /// Sends packets for an address to a destination of their own; `false` if the table is full.
     pub fn put(&mut self, destination: GeoDestination) -> bool {
         let fits = self.destinations.len() < MAX_DESTINATIONS || self.destinations.contains_key(&destination.address);
         if fits {
-            self.destinations.insert(destination.address, destination.area);
+            self.destinations.insert(destination.address, destination.scope);
         }
         fits
     }
 
-    /// Removes the area of an address; its packets go to the scope of their link again.
+    /// Removes the destination of an address; its packets go to the scope of their link again.
     pub fn drop(&mut self, address: Ipv6Addr) {
         self.destinations.remove(&address);
     }
 
-    /// The addresses with a configured area.
+    /// The addresses with a destination of their own.
     pub fn destinations(&self) -> impl Iterator<Item = GeoDestination> + '_ {
-        self.destinations.iter().map(|(address, area)| GeoDestination { address: *address, area: *area })
+        self.destinations.iter().map(|(address, scope)| GeoDestination { address: *address, scope: *scope })
     }
 
     /// Learns from a frame that the host has sent into a virtual link: MLD reports, and the link used for a neighbour.
@@ -129,21 +146,37 @@ impl Ipv6Adaptation {
     }
 
     /// The request for a frame that the host has sent into a virtual link; `None` if it is not IPv6 or its link has no
-    /// destination for it. `own` is the place of this station.
-    pub fn request(&self, frame: Frame, own: Option<Coordinates>) -> Option<PacketRequest> {
+    /// destination for it. `own` is the place of this station, `place_of` that of another.
+    pub fn request(
+        &self,
+        frame: Frame,
+        own: Option<Coordinates>,
+        place_of: impl Fn(LinkAddress) -> Option<Coordinates>,
+    ) -> Option<PacketRequest> {
         let virtual_link = self.links.iter().find(|known| known.link == Some(frame.link))?;
         let destination = destination(&frame.bytes).filter(|_| frame.ethertype == IPV6)?;
+        let to_area = |area| match destination.is_multicast() {
+            true => TransportType::GeoBroadcast(area),
+            false => TransportType::GeoAnycast(area),
+        };
         let to = match self.destinations.get(&destination) {
-            Some(area) if destination.is_multicast() => TransportType::GeoBroadcast(*area),
-            Some(area) => TransportType::GeoAnycast(*area),
+            Some(DestinationScope::Area(area)) => to_area(*area),
+            Some(DestinationScope::Around(radius)) => to_area(Area::circle(own?, *radius)),
+            Some(DestinationScope::AroundStation { station, radius }) => {
+                to_area(Area::circle(place_of(*station)?, *radius))
+            }
+            Some(DestinationScope::Hops(hops)) => multicast_destination(LinkScope::Hops(*hops), own)?,
             None if frame.destination.is_unicast() => {
                 TransportType::GeoUnicast(GeoAddress::new(ItsStationType::UNKNOWN, frame.destination))
             }
             None => multicast_destination(virtual_link.config.reach, own)?,
         };
         let (upper, payload) = (UpperProtocol::Ipv6, frame.bytes);
-        let VirtualLink { class, lifetime, .. } = virtual_link.config;
-        Some(PacketRequest { to, upper, payload, class, lifetime, hops: None, repetition: None })
+        let parameters = virtual_link.config.parameters(dscp(&payload));
+        let class = parameters.traffic_class(VirtualLink::CLASS);
+        // A number of hops that is the destination stays as it is.
+        let hops = parameters.hops.filter(|_| !matches!(to, TransportType::TopologyBroadcast(_)));
+        Some(PacketRequest { to, upper, payload, class, lifetime: parameters.lifetime, hops, repetition: None })
     }
 
     /// The frame that delivers a received packet to the host; `None` if it is not IPv6 or belongs to no virtual link.
@@ -227,6 +260,12 @@ fn multicast_destination(reach: LinkScope, own: Option<Coordinates>) -> Option<T
         LinkScope::Hops(0 | 1) => TransportType::SingleHop,
         LinkScope::Hops(hops) => TransportType::TopologyBroadcast(hops),
     })
+}
+
+/// The DiffServ code point (RFC 2474 §3) of an IPv6 packet.
+fn dscp(packet: &[u8]) -> u8 {
+    let first_two = packet.first_chunk::<2>().map_or(0, |octets| u16::from_be_bytes(*octets));
+    (first_two >> 6 & 0x3f) as u8
 }
 
 /// The destination of a well-formed IPv6 packet.

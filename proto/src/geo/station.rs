@@ -1,7 +1,7 @@
 //! A GeoNetworking station as an engine: the router, IPv6 over it, echo and facilities.
 
 use super::echo::EchoService;
-use super::ipv6_adaptation::{Ipv6Adaptation, MAX_DESTINATIONS};
+use super::ipv6_adaptation::{AdvertisementEffect, Ipv6Adaptation, MAX_DESTINATIONS};
 #[cfg(feature = "geo-security")]
 use super::pseudonym::PseudonymSchedule;
 use super::request::{Delivery, PacketRequest, RequestError};
@@ -14,7 +14,7 @@ use crate::base::vec_map::VecMap;
 use crate::base::vec_set::VecSet;
 use crate::contract::command::{Command, GeoCommand, LifecycleCommand};
 use crate::contract::config::facilities::DenmRequest;
-use crate::contract::config::geo::{EchoRequest, GeoConfig, GeoDestination, VirtualLink};
+use crate::contract::config::geo::{DestinationScope, EchoRequest, GeoConfig, GeoDestination, VirtualLink};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Frame, Input, LinkEvent};
 use crate::contract::item::{EthertypeSubscription, Item, Key, VirtualInterface};
@@ -24,7 +24,7 @@ use crate::contract::signature::VerificationResult;
 use crate::contract::view::{GroupView, View};
 use crate::facilities::Facilities;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Area, ETHERTYPE, TrafficClass};
+use roam6_wire::geo::{Area, Coordinates, ETHERTYPE, TrafficClass};
 
 /// A GeoNetworking station.
 #[derive(Debug)]
@@ -32,6 +32,7 @@ pub struct GeoStation {
     interfaces: VecSet<String>,
     max_sdu: u16,
     max_area: f64,
+    max_advertised: usize,
     router: GeoRouter,
     adaptation: Ipv6Adaptation,
     echoes: EchoService,
@@ -84,8 +85,9 @@ impl GeoStation {
             interfaces: config.interfaces,
             max_sdu: config.mib.max_sdu_size,
             max_area: f64::from(config.mib.max_area_size),
+            max_advertised: config.advertised_links,
             router,
-            adaptation: Ipv6Adaptation::new(config.virtual_links),
+            adaptation: Ipv6Adaptation::new(config.virtual_links, config.advertised_links, &config.destinations),
             echoes,
             facilities,
             facilities_due: None,
@@ -120,6 +122,9 @@ impl GeoStation {
     fn link_changed(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         if self.adaptation.names().any(|name| name == event.name) {
             self.adaptation.set_link(&event.name, event.up.then_some(event.link));
+            if let Some(frame) = self.adaptation.take_held(event.link) {
+                self.deliver_to_host(frame, out);
+            }
             return;
         }
         if !self.interfaces.contains(&event.name) {
@@ -205,8 +210,14 @@ impl GeoStation {
                 return None;
             }
             self.adaptation.observe(frame);
+            if let Some(answer) = self.adaptation.resolve(frame) {
+                self.deliver_to_host(answer, out);
+                return None;
+            }
             let place = self.router.position(now).map(|position| position.place);
-            if let Some(request) = self.adaptation.request(frame.clone(), place) {
+            let table = self.router.location_table();
+            let place_of = |station| table.find(station).map(|known| known.position.place);
+            if let Some(request) = self.adaptation.request(frame.clone(), place, place_of) {
                 self.send(now, request, out);
             }
             return None;
@@ -230,6 +241,9 @@ impl GeoStation {
 
     /// Delivers a packet to the upper layers.
     fn deliver(&mut self, now: Time, delivery: &Delivery<'_>, out: &mut Outbox) {
+        if self.receive_advertisement(now, delivery, out) {
+            return;
+        }
         let here = self.router.position(now).map(|position| position.place);
         if let Some(frame) = self.adaptation.frame(delivery, self.router.address().mid, here) {
             self.deliver_to_host(frame, out);
@@ -240,6 +254,28 @@ impl GeoStation {
         let its_time = self.router.its_time(now);
         if let Some(report) = self.facilities.as_mut().and_then(|it| it.receive(now, delivery, its_time)) {
             out.report(report);
+        }
+    }
+
+    /// Creates or withdraws virtual links by a Router Advertisement; returns whether it is held until its link exists.
+    fn receive_advertisement(&mut self, now: Time, delivery: &Delivery<'_>, out: &mut Outbox) -> bool {
+        if delivery.hop_limit_reached {
+            return false;
+        }
+        match self.adaptation.receive_advertisement(now, &delivery.packet, self.router.address().mid) {
+            AdvertisementEffect::None | AdvertisementEffect::Withdrawn => return false,
+            AdvertisementEffect::Refused => out.report_full_table("advertised links", self.max_advertised),
+            // All virtual links are requested again, and this one for the first time.
+            AdvertisementEffect::Created => self.requested_links = None,
+        }
+        true
+    }
+
+    /// Removes virtual links that are not advertised any more, or whose area this station has left.
+    fn expire_advertised_links(&mut self, now: Time, out: &mut Outbox) {
+        let here = self.router.position(now).map(|position| position.place);
+        for name in self.adaptation.expire_links(now, here) {
+            out.drop(Key::VirtualInterface(name));
         }
     }
 
@@ -373,7 +409,14 @@ impl GeoStation {
 
     fn put_destination(&mut self, destination: GeoDestination, out: &mut Outbox) {
         let address = destination.address;
-        if let Err(why) = self.check_area(&destination.area) {
+        let size = match destination.scope {
+            DestinationScope::Area(area) => Some(area),
+            DestinationScope::Around(radius) | DestinationScope::AroundStation { radius, .. } => {
+                Some(Area::circle(Coordinates { latitude: 0, longitude: 0 }, radius))
+            }
+            DestinationScope::Hops(_) => None,
+        };
+        if let Some(Err(why)) = size.map(|area| self.check_area(&area)) {
             out.notice(format!("no area set for {address}: {why}"));
         } else if !self.adaptation.put(destination) {
             out.report_full_table("areas", MAX_DESTINATIONS);
@@ -433,6 +476,7 @@ impl Engine for GeoStation {
             self.send(now, answer, out);
         }
         self.send_facility_messages(now, out);
+        self.expire_advertised_links(now, out);
         self.request_virtual_links(out);
         self.request_addresses(out);
     }
@@ -442,7 +486,8 @@ impl Engine for GeoStation {
         let pseudonym_due = self.pseudonym_due;
         #[cfg(not(feature = "geo-security"))]
         let pseudonym_due = None;
-        [self.router.deadline(), self.echoes.deadline(), self.facilities_due, pseudonym_due]
+        let adaptation_due = self.adaptation.deadline();
+        [self.router.deadline(), self.echoes.deadline(), self.facilities_due, pseudonym_due, adaptation_due]
             .into_iter()
             .flatten()
             .min()

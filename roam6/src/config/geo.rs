@@ -15,9 +15,14 @@ use core::time::Duration;
 use roam6_proto::Fix;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::facilities::{Announcement, FacilitiesConfig};
-use roam6_proto::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, VirtualLink};
+use roam6_proto::contract::config::geo::{
+    AreaForwarding, DestinationScope, FlowParameters, GeoConfig, GeoDestination, LinkScope, Mib, NonAreaForwarding,
+    PacketParameters, VirtualLink,
+};
 use roam6_proto::geo::geometry;
+use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Coordinates, ItsStationType, Shape, TrafficClass};
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 /// Most interfaces, and most virtual links.
@@ -81,6 +86,8 @@ pub(crate) struct Section {
     is_mobile: Option<bool>,
     position: Spanned<PositionTable>,
     links: Vec<LinkTable>,
+    advertised_links: Option<Spanned<u8>>,
+    destinations: Vec<DestinationTable>,
     beacon: Option<Spanned<HumanDuration>>,
     beacon_hops: Option<Spanned<u8>>,
     neighbour_lifetime: Option<Spanned<HumanDuration>>,
@@ -99,7 +106,7 @@ pub(crate) struct Section {
     security: Option<geo_security::Section>,
 }
 
-plain_toml!(NonAreaForwarding, AreaForwarding, Shape);
+plain_toml!(NonAreaForwarding, AreaForwarding, Shape, Resolution);
 
 from_toml!(Section {
     interfaces,
@@ -107,6 +114,8 @@ from_toml!(Section {
     is_mobile,
     position,
     links = Vec::new(),
+    advertised_links,
+    destinations = Vec::new(),
     beacon,
     beacon_hops,
     neighbour_lifetime,
@@ -153,9 +162,55 @@ struct LinkTable {
     traffic_class: Option<Spanned<u8>>,
     store_carry_forward: Option<bool>,
     lifetime: Option<Spanned<HumanDuration>>,
+    hop_limit: Option<Spanned<u8>>,
+    flows: Vec<FlowTable>,
+    resolution: Option<Resolution>,
 }
 
-from_toml!(LinkTable { name, around, hops, area, traffic_class, store_carry_forward, lifetime });
+from_toml!(LinkTable {
+    name,
+    around,
+    hops,
+    area,
+    traffic_class,
+    store_carry_forward,
+    lifetime,
+    hop_limit,
+    flows = Vec::new(),
+    resolution,
+});
+
+/// How link-layer addresses of neighbours are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Resolution {
+    /// By neighbour discovery.
+    NeighbourDiscovery,
+    /// By their interface identifiers.
+    Identifier,
+}
+
+/// The packets of a link with one DiffServ code point.
+struct FlowTable {
+    dscp: Spanned<u8>,
+    traffic_class: Option<Spanned<u8>>,
+    store_carry_forward: Option<bool>,
+    lifetime: Option<Spanned<HumanDuration>>,
+    hop_limit: Option<Spanned<u8>>,
+}
+
+from_toml!(FlowTable { dscp, traffic_class, store_carry_forward, lifetime, hop_limit });
+
+/// Where packets to one address are sent.
+struct DestinationTable {
+    address: Spanned<Ipv6Addr>,
+    area: Option<AreaTable>,
+    around: Option<u16>,
+    station: Option<Spanned<String>>,
+    hops: Option<u8>,
+}
+
+from_toml!(DestinationTable { address, area, around, station, hops });
 
 struct AreaTable {
     shape: Shape,
@@ -203,7 +258,20 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> O
         let hint = "leave station_id out, or write pseudonyms = false";
         diagnostics.report(table.span(), "a station with pseudonyms has no fixed station_id", hint);
     }
-    let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib, security: security.config };
+    let advertised_links =
+        diagnostics.number(&section.advertised_links, "advertised_links", 0..=MAX_LIST as u8).unwrap_or(0);
+    let tables = section.destinations.iter();
+    let destinations = tables.filter_map(|table| destination(table, mib.max_area_size, diagnostics)).collect();
+    let config = GeoConfig {
+        interfaces,
+        station: station?,
+        virtual_links,
+        advertised_links: usize::from(advertised_links),
+        destinations,
+        facilities,
+        mib,
+        security: security.config,
+    };
     let mut duration =
         |written, name, most| diagnostics.duration(written, name, Duration::ZERO..=most).unwrap_or_default();
     let busy_poll = duration(&section.busy_poll, "busy_poll", MAX_BUSY_POLL);
@@ -346,16 +414,61 @@ fn link(table: &LinkTable, max_area: u32, diagnostics: &mut Diagnostics<'_>) -> 
     }
     let written = [table.around.as_ref().map(Spanned::span), table.area.as_ref().map(Spanned::span)];
     if let (Some(reach), Some(span)) = (reach, written.into_iter().flatten().next()) {
-        size(&name, reach, span, max_area, diagnostics);
+        size(&format!("virtual link {name}"), reach, span, max_area, diagnostics);
     }
     let id = diagnostics.number(&table.traffic_class, "traffic_class", 0..=63).unwrap_or(VirtualLink::CLASS.id());
     let class = TrafficClass::new(id, table.store_carry_forward == Some(true));
     let lifetime = diagnostics.duration(&table.lifetime, "lifetime", LIFETIME_RANGE);
-    Some(VirtualLink { name, reach: reach?, class, lifetime })
+    let hops = diagnostics.number(&table.hop_limit, "hop_limit", 1..=255);
+    let flows = table.flows.iter().filter_map(|flow| self::flow(flow, diagnostics)).collect();
+    let resolves_by_identifier = table.resolution == Some(Resolution::Identifier);
+    Some(VirtualLink { name, reach: reach?, class, lifetime, hops, flows, resolves_by_identifier })
+}
+
+/// A host chooses the DiffServ code point: it may not choose a class above that of CAMs.
+fn flow(table: &FlowTable, diagnostics: &mut Diagnostics<'_>) -> Option<FlowParameters> {
+    let dscp = *table.dscp;
+    if dscp > 63 {
+        let hint = "write a DiffServ code point, as 46 for expedited forwarding";
+        return diagnostics.refuse(table.dscp.span(), format!("dscp = {dscp} is out of bounds"), hint);
+    }
+    let parameters = PacketParameters {
+        class: diagnostics.number(&table.traffic_class, "traffic_class", 2..=63),
+        store_carry_forward: table.store_carry_forward,
+        lifetime: diagnostics.duration(&table.lifetime, "lifetime", LIFETIME_RANGE),
+        hops: diagnostics.number(&table.hop_limit, "hop_limit", 1..=255),
+    };
+    Some(FlowParameters { dscp, parameters })
+}
+
+fn destination(table: &DestinationTable, max_area: u32, diagnostics: &mut Diagnostics<'_>) -> Option<GeoDestination> {
+    let address = *table.address;
+    let station = table.station.as_ref().map(|text| text.parse::<LinkAddress>());
+    let scope = match (&table.area, table.around, station, table.hops) {
+        (Some(written), None, None, None) => area(written).map(DestinationScope::Area),
+        (None, Some(radius), None, None) if radius > 0 => Some(DestinationScope::Around(radius)),
+        (None, Some(radius), Some(Ok(station)), None) if radius > 0 && station.is_unicast() => {
+            Some(DestinationScope::AroundStation { station, radius })
+        }
+        (None, None, None, Some(hops)) if hops > 0 && address.is_multicast() => Some(DestinationScope::Hops(hops)),
+        _ => None,
+    };
+    let Some(scope) = scope else {
+        let hint = "write one of area = { latitude = .., longitude = .., a = 500 }, around = 500 (metres around this \
+                    station, or around station = \"02:00:00:00:00:07\"), hops = 3 (for a multicast address)";
+        return diagnostics.refuse(table.address.span(), format!("{address} has no destination"), hint);
+    };
+    let reach = match scope {
+        DestinationScope::Area(area) => LinkScope::Area(area),
+        DestinationScope::Around(radius) | DestinationScope::AroundStation { radius, .. } => LinkScope::Around(radius),
+        DestinationScope::Hops(hops) => LinkScope::Hops(hops),
+    };
+    size(&format!("the destination of {address}"), reach, table.address.span(), max_area, diagnostics);
+    Some(GeoDestination { address, scope })
 }
 
 /// Nothing is sent to an area larger than `max_area`, in square metres: neither is neighbour discovery.
-fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, diagnostics: &mut Diagnostics<'_>) {
+fn size(what: &str, reach: LinkScope, span: Range<usize>, max_area: u32, diagnostics: &mut Diagnostics<'_>) {
     let size = match reach {
         LinkScope::Area(area) => geometry::square_metres(&area),
         LinkScope::Around(radius) => PI * f64::from(radius).powi(2),
@@ -365,7 +478,7 @@ fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, diagnos
     if size <= most {
         return;
     }
-    let what = format!("virtual link {name} reaches {:.2} km², and max_area is {:.2} km²", size / 1e6, most / 1e6);
+    let what = format!("{what} reaches {:.2} km², and max_area is {:.2} km²", size / 1e6, most / 1e6);
     let radius = (most / PI).sqrt().floor();
     let hint = format!("the largest circle has a radius of {radius} m; or write max_area = {} in [geo]", size.ceil());
     diagnostics.report(span, what, &hint);

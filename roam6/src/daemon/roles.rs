@@ -29,7 +29,7 @@ pub(super) fn interfaces(config: &Config) -> VecSet<String> {
     let paths = config.mnn.iter().flat_map(|mnn| mnn.interfaces.iter().cloned());
     let providers = config.shim.iter().flat_map(|shim| shim.interfaces.iter().cloned());
     let radios = config.geo.iter().flat_map(|geo| geo.config.interfaces.iter().cloned());
-    let virtual_links = config.geo.iter().flat_map(|geo| geo.config.virtual_links.iter().map(|link| link.name.clone()));
+    let virtual_links = config.geo.iter().flat_map(|geo| geo.config.link_names());
     let nearby = config.mnpp.iter().flat_map(|mnpp| mnpp.interfaces.iter().cloned());
     let moving = home_link.chain(shared).chain(uplinks).chain(ingress);
     moving.chain(paths).chain(providers).chain(radios).chain(virtual_links).chain(nearby).collect()

@@ -111,16 +111,13 @@ impl Ipv6HostWorld {
     fn host(&mut self) -> Host {
         let area = |radius| LinkScope::Area(Area::circle(ORIGIN, radius));
         let scopes = [area(1_700), area(1_600), LinkScope::Around(1_500), LinkScope::Hops(5)];
-        let virtual_link = |(number, reach)| VirtualLink {
-            name: format!("gn{number}"),
-            reach,
-            class: VirtualLink::CLASS,
-            lifetime: None,
-        };
+        let virtual_link = |(number, reach)| VirtualLink::new(format!("gn{number}"), reach);
         let role = Role::Geo(Box::new(GeoConfig {
             interfaces: ["radio0".to_owned()].into(),
             station: ItsStationType::PASSENGER_CAR,
             virtual_links: (0..).zip(scopes).map(virtual_link).collect(),
+            advertised_links: 0,
+            destinations: Vec::new(),
             facilities: None,
             mib: Mib { in_area: AreaForwarding::Simple, ..Mib::default() },
             security: SecurityConfig::default(),

@@ -196,7 +196,7 @@ impl RoadsideWorld {
 
 /// A station with one virtual link. Beacons and neighbour lifetimes are those of a fast road.
 fn station(station: ItsStationType, scope: LinkScope) -> GeoConfig {
-    let link = VirtualLink { name: VIRTUAL_LINK.to_owned(), reach: scope, class: VirtualLink::CLASS, lifetime: None };
+    let link = VirtualLink::new(VIRTUAL_LINK, scope);
     let mib = Mib {
         is_mobile: station != ItsStationType::ROADSIDE_UNIT,
         beacon_timer: Duration::from_millis(300),
@@ -207,6 +207,8 @@ fn station(station: ItsStationType, scope: LinkScope) -> GeoConfig {
         interfaces: ["radio0".to_owned()].into(),
         station,
         virtual_links: vec![link],
+        advertised_links: 0,
+        destinations: Vec::new(),
         facilities: None,
         mib,
         security: SecurityConfig::default(),

@@ -150,7 +150,16 @@ impl RadioWorld {
         let interfaces = ["radio0".to_owned()].into();
         let station = ItsStationType::PASSENGER_CAR;
         let security = SecurityConfig::default();
-        let config = GeoConfig { interfaces, station, virtual_links: Vec::new(), facilities: None, mib, security };
+        let config = GeoConfig {
+            interfaces,
+            station,
+            virtual_links: Vec::new(),
+            advertised_links: 0,
+            destinations: Vec::new(),
+            facilities: None,
+            mib,
+            security,
+        };
         let mut host = Host::new(&format!("station {}", id.0), move |instance| {
             let entropy = Entropy::seed_from_u64(seed.wrapping_add(instance.into()));
             let station = GeoStation::new(config.clone(), entropy);

@@ -42,7 +42,7 @@ impl Area {
     pub const LENGTH: usize = 14;
 
     /// A circle; `radius` in metres.
-    pub fn circle(center: Coordinates, radius: u16) -> Area {
+    pub const fn circle(center: Coordinates, radius: u16) -> Area {
         Area { shape: Shape::Circle, center, a: radius, b: 0, angle: 0 }
     }
 

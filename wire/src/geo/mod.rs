@@ -17,6 +17,7 @@ pub use lifetime::Lifetime;
 pub use packet::SecuredPacket;
 pub use packet::{
     Packet, TrafficClass, UpperProtocol, detour, is_secured, set_destination, set_detour, set_remaining_hop_limit,
+    traffic_class_of,
 };
 pub use position::{Coordinates, LongPositionVector, ShortPositionVector, Timestamp};
 

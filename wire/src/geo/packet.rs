@@ -104,6 +104,30 @@ impl TrafficClass {
     }
 }
 
+/// The traffic class of a packet as it is sent, also of one that is signed; `None` if it is truncated, or encrypted. It is
+/// read without a check of the rest.
+pub fn traffic_class_of(bytes: &[u8]) -> Option<TrafficClass> {
+    let common =
+        if is_secured(bytes) { BASIC_HEADER + signed_payload_at(bytes.get(BASIC_HEADER..)?)? } else { BASIC_HEADER };
+    bytes.get(common + CLASS_AT).copied().map(TrafficClass)
+}
+
+/// Octets of a Basic Header, and the offset of the traffic class in a Common Header.
+const BASIC_HEADER: usize = 4;
+const CLASS_AT: usize = 2;
+
+/// Where the payload of signed data begins (IEEE 1609.2 §6.3.4): version 3, signedData, SHA-256 or SHA-384, with data as
+/// payload, version 3, unsecuredData, and the length of the data.
+fn signed_payload_at(envelope: &[u8]) -> Option<usize> {
+    let [3, 0x81, _, 0x40, 3, 0x80, length, ..] = envelope else { return None };
+    match length {
+        0..=0x7f => Some(7),
+        0x81 => Some(8),
+        0x82 => Some(9),
+        _ => None,
+    }
+}
+
 /// Whether the packet is secured (TS 103 097); [`Packet::parse`] refuses secured packets.
 pub fn is_secured(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first & 15 == next::SECURED)

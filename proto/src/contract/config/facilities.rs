@@ -1,5 +1,6 @@
 //! Settings of the facilities layer of a station: plain values, validated by the caller.
 
+use crate::contract::config::packet_parameters::PacketParameters;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 use derive_more::Display;
@@ -111,6 +112,9 @@ pub struct DenmEvent {
     pub validity: Duration,
     /// Repetition interval and repetition duration.
     pub repetition: Option<(Duration, Duration)>,
+    /// With what its packets are sent; by default in class 1, for as long as the event is valid.
+    #[serde(default)]
+    pub parameters: PacketParameters,
 }
 
 /// Action ID of an event: the originating station and its sequence number.

@@ -3,7 +3,9 @@
 
 use crate::base::vec_set::VecSet;
 use crate::contract::config::facilities::FacilitiesConfig;
+pub use crate::contract::config::packet_parameters::PacketParameters;
 use core::time::Duration;
+use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, GeoAddress, ItsStationType, TrafficClass};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
@@ -17,6 +19,13 @@ pub struct GeoConfig {
     pub station: ItsStationType,
     /// Virtual links for IPv6.
     pub virtual_links: Vec<VirtualLink>,
+    /// Virtual links that Router Advertisements may create, at most: an SGVL for each area in which one is broadcast
+    /// (EN 302 636-6-1).
+    #[serde(default)]
+    pub advertised_links: usize,
+    /// IPv6 destination addresses with a destination of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<GeoDestination>,
     /// Its facilities layer, if it has one.
     #[serde(default)]
     pub facilities: Option<FacilitiesConfig>,
@@ -25,6 +34,14 @@ pub struct GeoConfig {
     /// What is done with secured packets.
     #[serde(default, skip_serializing_if = "SecurityConfig::is_default")]
     pub security: SecurityConfig,
+}
+
+impl GeoConfig {
+    /// The names of all virtual links that there may be.
+    pub fn link_names(&self) -> impl Iterator<Item = String> + '_ {
+        let configured = self.virtual_links.iter().map(|link| link.name.clone());
+        configured.chain((0..self.advertised_links).map(VirtualLink::advertised_name))
+    }
 }
 
 /// Secured packets (ETSI TS 103 097).
@@ -134,11 +151,60 @@ pub struct VirtualLink {
     /// Packet lifetime; `None` for itsGnDefaultPacketLifetime.
     #[serde(default)]
     pub lifetime: Option<Duration>,
+    /// Hop limit of its packets; `None` for itsGnDefaultHopLimit, and for the number of hops of [`LinkScope::Hops`].
+    #[serde(default)]
+    pub hops: Option<u8>,
+    /// What differs for some of its packets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowParameters>,
+    /// Link-layer addresses of neighbours are taken from their interface identifiers, where those are modified EUI-64
+    /// (RFC 4291 appendix A); no Neighbour Solicitation is sent for them.
+    #[serde(default)]
+    pub resolves_by_identifier: bool,
 }
 
 impl VirtualLink {
     /// Default traffic class of IPv6: below DENM (1) and CAM (2).
     pub const CLASS: TrafficClass = TrafficClass(3);
+
+    /// A link with the default parameters.
+    pub fn new(name: impl Into<String>, reach: LinkScope) -> VirtualLink {
+        VirtualLink {
+            name: name.into(),
+            reach,
+            class: VirtualLink::CLASS,
+            lifetime: None,
+            hops: None,
+            flows: Vec::new(),
+            resolves_by_identifier: false,
+        }
+    }
+
+    /// The name of a link that a Router Advertisement creates.
+    pub fn advertised_name(number: usize) -> String {
+        format!("gnra{number}")
+    }
+
+    /// The parameters of packets with these DiffServ bits.
+    pub fn parameters(&self, dscp: u8) -> PacketParameters {
+        let flow = self.flows.iter().find(|flow| flow.dscp == dscp).map(|flow| flow.parameters).unwrap_or_default();
+        PacketParameters {
+            class: Some(flow.class.unwrap_or(self.class.id())),
+            store_carry_forward: Some(flow.store_carry_forward.unwrap_or(self.class.store_carry_forward())),
+            lifetime: flow.lifetime.or(self.lifetime),
+            hops: flow.hops.or(self.hops),
+        }
+    }
+}
+
+/// The parameters of the packets of a virtual link with one value of the DiffServ field (RFC 2474).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowParameters {
+    /// The DiffServ code point.
+    pub dscp: u8,
+    /// Its parameters; what is not set is that of the link.
+    #[serde(flatten)]
+    pub parameters: PacketParameters,
 }
 
 fn ipv6_class() -> TrafficClass {
@@ -285,13 +351,33 @@ impl Default for Mib {
     }
 }
 
-/// Maps an IPv6 destination address to an area; may change at run time.
+/// Maps an IPv6 destination address to a GeoDestination; may change at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeoDestination {
     /// A multicast or anycast address.
     pub address: Ipv6Addr,
-    /// The area.
-    pub area: Area,
+    /// Where its packets are sent.
+    #[serde(flatten)]
+    pub scope: DestinationScope,
+}
+
+/// Where the packets to an IPv6 destination address are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DestinationScope {
+    /// To an area.
+    Area(Area),
+    /// To a circle around this station; radius in metres.
+    Around(u16),
+    /// To a circle around another station.
+    AroundStation {
+        /// The station.
+        station: LinkAddress,
+        /// Radius, metres.
+        radius: u16,
+    },
+    /// To the stations at most so many hops away.
+    Hops(u8),
 }
 
 /// Packet transport type, with its destination (EN 302 636-4-1 annex J).
@@ -325,8 +411,9 @@ pub struct EchoRequest {
     pub to: TransportType,
     /// Payload length, octets.
     pub octets: u16,
-    /// Hop limit; `None` for the default.
-    pub hops: Option<u8>,
+    /// With what it is sent.
+    #[serde(flatten)]
+    pub parameters: PacketParameters,
     /// The station at which its hop limit expires answers too (trace).
     pub trace: bool,
     /// Interval over which the replies are spread at random, so that many stations do not reply at once.

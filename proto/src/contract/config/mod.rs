@@ -10,4 +10,5 @@ mod key;
 pub mod mnpp;
 pub mod mptcp;
 pub mod nemo;
+pub mod packet_parameters;
 pub mod shim;

@@ -1,6 +1,7 @@
 //! Four virtual links between two stations: a unicast packet is received on the link on which it was sent.
 
 use super::*;
+use crate::base::time::Time;
 use crate::geo::location_table::Hop;
 use roam6_wire::geo::{
     Lifetime, LongPositionVector, SequencedSource, ShortPositionVector, Timestamp, TrafficClass, VERSION,
@@ -31,9 +32,8 @@ fn peer() -> Ipv6Addr {
 fn adaptation() -> Ipv6Adaptation {
     let area = |radius| LinkScope::Area(Area::circle(HERE, radius));
     let reaches = [area(1_500), area(1_200), LinkScope::Around(1_000), LinkScope::Hops(3)];
-    let link =
-        |(number, reach)| VirtualLink { name: format!("gn{number}"), reach, class: VirtualLink::CLASS, lifetime: None };
-    let mut adaptation = Ipv6Adaptation::new((0..).zip(reaches).map(link).collect());
+    let link = |(number, reach)| VirtualLink::new(format!("gn{number}"), reach);
+    let mut adaptation = Ipv6Adaptation::new((0..).zip(reaches).map(link).collect(), 2, &[]);
     for number in 0..4 {
         let link = LinkId(10 + number);
         adaptation.set_link(&format!("gn{number}"), Some(link));
@@ -196,12 +196,139 @@ fn the_link_selection_memory_is_bounded() {
 fn packets_have_the_class_and_lifetime_of_their_link() {
     let mut adaptation = adaptation();
     let frame = |bytes| Frame { link: LinkId(10), source: OWN, destination: PEER, ethertype: IPV6, bytes };
-    let request = adaptation.request(frame(udp(own(), peer())), Some(HERE)).unwrap();
+    let request = adaptation.request(frame(udp(own(), peer())), Some(HERE), |_| None).unwrap();
     // DENM are of class 1, CAM of 2.
     assert_eq!((request.class.id(), request.class.store_carry_forward(), request.lifetime), (3, false, None));
     let (class, lifetime) = (TrafficClass::new(5, true), Some(core::time::Duration::from_secs(5)));
     adaptation.links[0].config.class = class;
     adaptation.links[0].config.lifetime = lifetime;
-    let request = adaptation.request(frame(udp(own(), peer())), Some(HERE)).unwrap();
+    let request = adaptation.request(frame(udp(own(), peer())), Some(HERE), |_| None).unwrap();
     assert_eq!((request.class.id(), request.class.store_carry_forward(), request.lifetime), (5, true, lifetime));
+}
+
+#[test]
+fn flows_differ_by_their_code_points() {
+    use crate::contract::config::geo::{FlowParameters, PacketParameters};
+    let mut adaptation = adaptation();
+    let parameters = PacketParameters {
+        class: Some(2),
+        store_carry_forward: Some(true),
+        lifetime: Some(core::time::Duration::from_secs(1)),
+        hops: Some(2),
+    };
+    adaptation.links[0].config.hops = Some(5);
+    adaptation.links[0].config.flows = vec![FlowParameters { dscp: 46, parameters }];
+    let of = |dscp: u8| {
+        let mut bytes = udp(own(), peer());
+        (bytes[0], bytes[1]) = (0x60 | dscp >> 2, dscp << 6);
+        let frame = Frame { link: LinkId(10), source: OWN, destination: PEER, ethertype: IPV6, bytes };
+        let request = adaptation.request(frame, Some(HERE), |_| None).unwrap();
+        (request.class, request.lifetime, request.hops)
+    };
+    assert_eq!(of(46), (TrafficClass::new(2, true), parameters.lifetime, Some(2)));
+    assert_eq!(of(10), (TrafficClass::new(3, false), None, Some(5)));
+}
+
+#[test]
+fn addresses_have_destinations_of_their_own() {
+    let mut adaptation = adaptation();
+    let mut put = |text: &str, scope| assert!(adaptation.put(GeoDestination { address: ip(text), scope }));
+    put("ff18::1", DestinationScope::Around(300));
+    put("ff18::2", DestinationScope::AroundStation { station: PEER, radius: 200 });
+    put("ff18::3", DestinationScope::Hops(3));
+    put("2001:db8::5", DestinationScope::AroundStation { station: PEER, radius: 200 });
+    let to = |text: &str, known: Option<Coordinates>| {
+        let bytes = udp(own(), ip(text));
+        let frame = Frame { link: LinkId(10), source: OWN, destination: PEER, ethertype: IPV6, bytes };
+        adaptation.request(frame, Some(HERE), |station| known.filter(|_| station == PEER)).map(|request| request.to)
+    };
+    assert_eq!(to("ff18::1", None), Some(TransportType::GeoBroadcast(Area::circle(HERE, 300))));
+    assert_eq!(to("ff18::2", Some(THERE)), Some(TransportType::GeoBroadcast(Area::circle(THERE, 200))));
+    assert_eq!(to("ff18::2", None), None, "its place is unknown");
+    assert_eq!(to("ff18::3", None), Some(TransportType::TopologyBroadcast(3)));
+    assert_eq!(to("2001:db8::5", Some(THERE)), Some(TransportType::GeoAnycast(Area::circle(THERE, 200))));
+}
+
+#[test]
+fn an_identifier_resolves_an_address() {
+    let mut adaptation = adaptation();
+    let solicit = |source, target| Frame {
+        link: LinkId(13),
+        source: OWN,
+        destination: multicast_address(target),
+        ethertype: IPV6,
+        bytes: solicitation(source, target),
+    };
+    assert_eq!(adaptation.resolve(&solicit(own(), peer())), None, "by default neighbours are solicited");
+    adaptation.links[3].config.resolves_by_identifier = true;
+    let answer = adaptation.resolve(&solicit(own(), peer())).unwrap();
+    assert_eq!((answer.source, answer.destination, answer.link), (PEER, OWN, LinkId(13)));
+    let datagram = roam6_wire::ip6::Datagram::parse(&answer.bytes).unwrap();
+    let message = Message::parse(&datagram).unwrap();
+    assert!(message.check_on_link(&datagram).is_ok());
+    let Message::NeighbourAdvertisement(advertised) = message else { panic!("{message:?}") };
+    assert_eq!((advertised.target, advertised.solicited), (peer(), true));
+    // Duplicate address detection, and identifiers that hold no link-layer address.
+    assert_eq!(adaptation.resolve(&solicit(Ipv6Addr::UNSPECIFIED, peer())), None);
+    assert_eq!(adaptation.resolve(&solicit(own(), ip("2001:db8:3::99"))), None);
+}
+
+/// A Router Advertisement of the peer, broadcast to an area.
+fn advertise(adaptation: &mut Ipv6Adaptation, now: u64, area: Area, lifetime: u16) -> AdvertisementEffect {
+    let router = roam6_wire::icmp6::RouterAdvertisement {
+        hop_limit: 64,
+        managed: false,
+        other: false,
+        home_agent: false,
+        preference: Default::default(),
+        proxy: false,
+        lifetime,
+        reachable_ms: 0,
+        retransmit_ms: 0,
+        options: Vec::new(),
+    };
+    let payload = packet(&Message::RouterAdvertisement(router), peer(), ip("ff02::1"));
+    let packet = Packet {
+        version: VERSION,
+        lifetime: Lifetime(0),
+        remaining_hop_limit: 1,
+        upper_protocol: UpperProtocol::Ipv6,
+        traffic_class: TrafficClass(0),
+        flags: 0,
+        max_hop_limit: 1,
+        extended: ExtendedHeader::GeoBroadcast { origin: origin(THERE), area },
+        payload: &payload,
+    };
+    adaptation.receive_advertisement(Time::from_micros(now * 1_000_000), &packet, OWN)
+}
+
+#[test]
+fn router_advertisements_create_and_remove_virtual_links() {
+    let mut adaptation = adaptation();
+    let area = Area::circle(HERE, 700);
+    let at = |seconds: u64| Time::from_micros(seconds * 1_000_000);
+    assert_eq!(advertise(&mut adaptation, 1, area, 0), AdvertisementEffect::None);
+    assert_eq!(advertise(&mut adaptation, 1, area, 30), AdvertisementEffect::Created);
+    adaptation.set_link("gnra0", Some(LinkId(20)));
+    let held = adaptation.take_held(LinkId(20)).unwrap();
+    assert_eq!((held.link, held.source, held.destination.0[0]), (LinkId(20), PEER, 0x33));
+    assert_eq!(adaptation.take_held(LinkId(20)), None);
+    // Another advertisement extends it; other areas have links of their own, as many as may be.
+    assert_eq!(advertise(&mut adaptation, 20, area, 30), AdvertisementEffect::None);
+    assert_eq!(advertise(&mut adaptation, 20, Area::circle(HERE, 600), 5), AdvertisementEffect::Created);
+    assert_eq!(advertise(&mut adaptation, 20, Area::circle(HERE, 500), 5), AdvertisementEffect::Refused);
+    assert_eq!(advertise(&mut adaptation, 20, Area::circle(HERE, 1_500), 5), AdvertisementEffect::None, "configured");
+    assert_eq!(adaptation.expire_links(at(26), Some(HERE)), ["gnra1"]);
+    assert_eq!(adaptation.deadline(), Some(at(50)));
+    // Outside for a while, but not for long.
+    assert!(adaptation.expire_links(at(30), Some(FAR)).is_empty());
+    assert!(adaptation.expire_links(at(34), Some(HERE)).is_empty());
+    assert!(adaptation.expire_links(at(36), Some(FAR)).is_empty());
+    assert_eq!(adaptation.deadline(), Some(at(41)));
+    assert_eq!(adaptation.expire_links(at(41), Some(FAR)), ["gnra0"]);
+    // Withdrawn by its router.
+    assert_eq!(advertise(&mut adaptation, 50, area, 30), AdvertisementEffect::Created);
+    assert_eq!(advertise(&mut adaptation, 51, area, 0), AdvertisementEffect::Withdrawn);
+    assert_eq!(adaptation.expire_links(at(51), Some(HERE)), ["gnra0"]);
+    assert_eq!(adaptation.names().count(), 4);
 }

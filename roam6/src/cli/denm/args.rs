@@ -1,5 +1,6 @@
 //! Command-line arguments of `roam6 denm`.
 
+use crate::cli::geo::args::ParameterArgs;
 use crate::cli::socket::SocketArgs;
 use crate::config::duration;
 use crate::render::cause::cause_code;
@@ -72,6 +73,11 @@ pub(crate) struct EventArgs {
     /// Repetition duration; by default the validity duration
     #[arg(long = "for", value_parser = parse_duration, requires = "repeat")]
     pub(crate) lasting: Option<Duration>,
+    /// Hop limit
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) hops: Option<u8>,
+    #[command(flatten)]
+    pub(crate) parameters: ParameterArgs,
     #[command(flatten)]
     pub(crate) socket: SocketArgs,
 }

@@ -10,6 +10,7 @@ use crate::control::part::Part;
 use crate::exit::Failure;
 use args::{DenmCommand, EventArgs};
 use roam6_proto::contract::config::facilities::{DenmEvent, DenmRequest, EventId};
+use roam6_proto::contract::config::geo::PacketParameters;
 use roam6_proto::contract::view::LdmEventView;
 use roam6_wire::geo::Coordinates;
 use std::path::Path;
@@ -45,6 +46,7 @@ fn to_event(args: &EventArgs) -> Result<DenmEvent, String> {
         area: AreaText::parse(&args.area)?,
         validity: args.validity,
         repetition: args.repeat.map(|interval| (interval, args.lasting.unwrap_or(args.validity))),
+        parameters: PacketParameters { hops: args.hops, ..args.parameters.parameters() },
     })
 }
 

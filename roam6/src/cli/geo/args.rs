@@ -2,7 +2,10 @@
 
 use super::target::Target;
 use crate::cli::socket::SocketArgs;
+use crate::config::duration;
 use clap::{Args, Subcommand};
+use core::time::Duration;
+use roam6_proto::contract::config::geo::PacketParameters;
 use std::net::Ipv6Addr;
 
 /// The subcommands of `roam6 geo`.
@@ -135,16 +138,19 @@ A target is one of
   circle LAT LON RADIUS      centre in degrees, radius in metres
   rectangle LAT LON A B DEG  half of each side in metres, and the azimuth of A in degrees from north
   ellipse LAT LON A B DEG    half of each axis in metres, and the azimuth of A in degrees from north
+  any circle LAT LON RADIUS  any one station in an area, which has one of the forms above (GeoAnycast)
+  hops NUMBER                all stations at most so many hops away (topologically-scoped broadcast)
+  neighbours                 all neighbours (single-hop broadcast)
 
 Examples:
-  roam6 geo ping 02:00:00:00:00:07
+  roam6 geo ping 02:00:00:00:00:07 --traffic-class 2 --lifetime 5s
   roam6 geo ping circle 48.1 11.5 500 --count 3";
 
 /// See [`Geo::Ping`].
 #[derive(Args)]
 pub(crate) struct PingArgs {
     /// The station or area
-    #[arg(required = true, num_args = 1..=6, allow_negative_numbers = true, value_name = "TARGET")]
+    #[arg(required = true, num_args = 1..=7, allow_negative_numbers = true, value_name = "TARGET")]
     target: Vec<String>,
     /// Number of echo requests
     #[arg(long, short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -161,6 +167,8 @@ pub(crate) struct PingArgs {
     /// Hop limit of the requests
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) hops: Option<u8>,
+    #[command(flatten)]
+    pub(crate) parameters: ParameterArgs,
     /// Milliseconds over which the stations of an area spread their replies
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=5000))]
     pub(crate) spread: u64,
@@ -169,6 +177,31 @@ pub(crate) struct PingArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) socket: SocketArgs,
+}
+
+/// With what packets are sent.
+#[derive(Args)]
+pub(crate) struct ParameterArgs {
+    /// Traffic class, 0 (most urgent) to 63
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=63))]
+    traffic_class: Option<u8>,
+    /// Buffer the packets until a neighbour appears
+    #[arg(long)]
+    store_carry_forward: bool,
+    /// Packet lifetime, 50ms to 10m
+    #[arg(long, value_parser = parse_lifetime)]
+    lifetime: Option<Duration>,
+}
+
+impl ParameterArgs {
+    pub(crate) fn parameters(&self) -> PacketParameters {
+        PacketParameters {
+            class: self.traffic_class,
+            store_carry_forward: self.store_carry_forward.then_some(true),
+            lifetime: self.lifetime,
+            hops: None,
+        }
+    }
 }
 
 impl PingArgs {
@@ -203,12 +236,15 @@ pub(crate) enum AreaCommand {
     #[command(after_help = "\
 Examples:
   roam6 geo area add ff18::7 circle 48.1 11.5 500
-  roam6 geo area add ff18::8 rectangle 48.1 11.5 400 50 90")]
+  roam6 geo area add ff18::8 rectangle 48.1 11.5 400 50 90
+  roam6 geo area add ff18::9 around 500
+  roam6 geo area add ff18::9 around 02:00:00:00:00:07 500
+  roam6 geo area add ff18::a hops 3")]
     Add {
         /// The IPv6 address
         address: Ipv6Addr,
-        /// circle LAT LON RADIUS, or rectangle or ellipse LAT LON A B DEGREES
-        #[arg(required = true, num_args = 4..=6, allow_negative_numbers = true, value_name = "SHAPE")]
+        /// circle LAT LON RADIUS, rectangle or ellipse LAT LON A B DEGREES, around RADIUS, around STATION RADIUS, or hops NUMBER
+        #[arg(required = true, num_args = 2..=6, allow_negative_numbers = true, value_name = "DESTINATION")]
         shape: Vec<String>,
         #[command(flatten)]
         socket: SocketArgs,
@@ -230,6 +266,13 @@ Examples:
         #[command(flatten)]
         socket: SocketArgs,
     },
+}
+
+/// itsGnMaxPacketLifetime.
+fn parse_lifetime(text: &str) -> Result<Duration, String> {
+    let bounds = Duration::from_millis(50)..=Duration::from_secs(600);
+    let parsed = duration::parse(text).filter(|span| bounds.contains(span));
+    parsed.ok_or_else(|| "write 50ms to 10m, as 500ms or 5s".to_owned())
 }
 
 /// Parses a number of seconds, 0.001 to 3600.

@@ -26,11 +26,11 @@ use args::{AreaCommand, GeoCommand};
 use args::{CertCommand, PseudonymCommand};
 #[cfg(feature = "geo-security")]
 use core::time::Duration;
-use roam6_proto::contract::config::geo::GeoDestination;
+use roam6_proto::contract::config::geo::{DestinationScope, GeoDestination};
 use roam6_proto::contract::view::{GroupView, StationState};
 use std::path::Path;
 use std::process::ExitCode;
-use target::{AreaText, Target};
+use target::{ScopeText, Target};
 
 /// Why a daemon without GeoNetworking refuses.
 const NO_STATION: &str =
@@ -50,8 +50,11 @@ pub(crate) fn run(command: &GeoCommand) -> Result<ExitCode, Failure> {
         }
         GeoCommand::Groups { json, socket } => groups(*json, &socket.path()),
         GeoCommand::Area(AreaCommand::Add { address, shape, socket }) => {
-            let area = AreaText::parse(shape).map_err(Failure::Usage)?;
-            add_area(GeoDestination { address: *address, area }, &socket.path())
+            let scope = ScopeText::parse(shape).map_err(Failure::Usage)?;
+            if matches!(scope, DestinationScope::Hops(_)) && !address.is_multicast() {
+                return Err(Failure::Usage(format!("{address} is not a multicast address; hops reach all stations")));
+            }
+            add_area(GeoDestination { address: *address, scope }, &socket.path())
         }
         GeoCommand::Area(AreaCommand::Del { address, socket }) => execute(&Request::DropArea(*address), &socket.path()),
         GeoCommand::Area(AreaCommand::Show { json, socket }) => areas(*json, &socket.path()),
@@ -93,7 +96,7 @@ fn groups(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let mut table = Table::new(&["GROUP", "LINK", "AREA"]);
     for GroupView { link, group } in &groups {
         let bound = areas.iter().find(|bound| bound.address == *group);
-        let area = bound.map_or_else(|| "that of the link".to_owned(), |bound| AreaText::format(&bound.area));
+        let area = bound.map_or_else(|| "that of the link".to_owned(), |bound| ScopeText::format(&bound.scope));
         table.push(vec![group.to_string(), link.clone(), area]);
     }
     Ok(print(&table.render(table_style())))
@@ -109,7 +112,7 @@ fn areas(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
         &[
             ("ADDRESS", |row| row.address.to_string()),
             ("KIND", |row| if row.address.is_multicast() { "all in" } else { "any in" }.to_owned()),
-            ("AREA", |row| AreaText::format(&row.area)),
+            ("AREA", |row| ScopeText::format(&row.scope)),
         ],
     );
     Ok(print(&table.render(table_style())))

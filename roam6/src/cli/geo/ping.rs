@@ -7,7 +7,7 @@ use crate::cli::output::{print, table_style};
 use crate::exit::Failure;
 use crate::render::table::Table;
 use core::time::Duration;
-use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
+use roam6_proto::contract::config::geo::{EchoId, EchoRequest, PacketParameters};
 use roam6_proto::geo::geometry;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::Coordinates;
@@ -47,10 +47,11 @@ pub(crate) fn ping(args: &PingArgs, target: Target) -> Result<ExitCode, Failure>
 fn echo_request(args: &PingArgs, target: Target) -> EchoRequest {
     let spread = match target {
         Target::Station(_) => Duration::ZERO,
-        Target::Area(_) => Duration::from_millis(args.spread),
+        _ => Duration::from_millis(args.spread),
     };
     let probe = EchoId { identifier: 0, sequence: 0 };
-    EchoRequest { id: probe, to: target.to(), octets: args.size, hops: args.hops, trace: false, spread }
+    let parameters = PacketParameters { hops: args.hops, ..args.parameters.parameters() };
+    EchoRequest { id: probe, to: target.to(), octets: args.size, parameters, trace: false, spread }
 }
 
 fn print_reply(echo: &Echo, own: Option<Coordinates>, json: bool) {

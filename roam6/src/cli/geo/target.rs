@@ -1,6 +1,6 @@
 //! Stations and areas on the command line.
 
-use roam6_proto::contract::config::geo::TransportType;
+use roam6_proto::contract::config::geo::{DestinationScope, TransportType};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{self, Coordinates, GeoAddress, ItsStationType};
 use std::fmt;
@@ -16,6 +16,12 @@ pub(crate) enum Target {
     Station(LinkAddress),
     /// All stations in an area.
     Area(geo::Area),
+    /// Any one station in an area.
+    Any(geo::Area),
+    /// The stations at most so many hops away.
+    Hops(u8),
+    /// All neighbours.
+    Neighbours,
 }
 
 impl Target {
@@ -25,6 +31,9 @@ impl Target {
     /// A message with the accepted forms.
     pub(crate) fn parse(arguments: &[String]) -> Result<Target, String> {
         match arguments {
+            [word] if word == "neighbours" => Ok(Target::Neighbours),
+            [word, number] if word == "hops" => parse_hops(number).map(Target::Hops),
+            [word, area @ ..] if word == "any" => AreaText::parse(area).map(Target::Any),
             [word] => parse_station(word).map(Target::Station),
             _ => AreaText::parse(arguments).map(Target::Area),
         }
@@ -35,6 +44,9 @@ impl Target {
         match self {
             Target::Station(mid) => TransportType::GeoUnicast(GeoAddress::new(ItsStationType::UNKNOWN, mid)),
             Target::Area(area) => TransportType::GeoBroadcast(area),
+            Target::Any(area) => TransportType::GeoAnycast(area),
+            Target::Hops(hops) => TransportType::TopologyBroadcast(hops),
+            Target::Neighbours => TransportType::SingleHop,
         }
     }
 }
@@ -45,6 +57,9 @@ impl fmt::Display for Target {
         match self {
             Target::Station(mid) => write!(f, "{mid}"),
             Target::Area(area) => f.write_str(&AreaText::format(area)),
+            Target::Any(area) => write!(f, "any {}", AreaText::format(area)),
+            Target::Hops(hops) => write!(f, "hops {hops}"),
+            Target::Neighbours => f.write_str("neighbours"),
         }
     }
 }
@@ -62,6 +77,45 @@ pub(crate) fn parse_station(word: &str) -> Result<LinkAddress, String> {
     let by_address = || bare.parse().ok().filter(Ipv6Addr::is_unicast_link_local).and_then(of_address);
     let mid = word.parse().ok().or_else(by_address).filter(|mid: &LinkAddress| mid.is_unicast());
     mid.ok_or_else(|| format!("\"{word}\" is not a station; {HINT}"))
+}
+
+fn parse_hops(word: &str) -> Result<u8, String> {
+    let hops = word.parse().ok().filter(|hops| *hops > 0);
+    hops.ok_or_else(|| format!("\"{word}\" is not a number of hops; write 1 to 255"))
+}
+
+/// Text form of the destinations of `roam6 geo area`.
+pub(crate) struct ScopeText;
+
+impl ScopeText {
+    /// Parses a destination.
+    ///
+    /// # Errors
+    /// A message with the accepted forms.
+    pub(crate) fn parse(arguments: &[String]) -> Result<DestinationScope, String> {
+        let radius = |word: &String| {
+            let metres = word.parse::<u16>().ok().filter(|metres| *metres > 0);
+            metres.ok_or_else(|| format!("\"{word}\" is not a radius; write metres"))
+        };
+        match arguments {
+            [word, metres] if word == "around" => radius(metres).map(DestinationScope::Around),
+            [word, station, metres] if word == "around" => {
+                Ok(DestinationScope::AroundStation { station: parse_station(station)?, radius: radius(metres)? })
+            }
+            [word, number] if word == "hops" => parse_hops(number).map(DestinationScope::Hops),
+            _ => AreaText::parse(arguments).map(DestinationScope::Area),
+        }
+    }
+
+    /// The destination in the form that the command line accepts.
+    pub(crate) fn format(scope: &DestinationScope) -> String {
+        match scope {
+            DestinationScope::Area(area) => AreaText::format(area),
+            DestinationScope::Around(radius) => format!("around {radius}"),
+            DestinationScope::AroundStation { station, radius } => format!("around {station} {radius}"),
+            DestinationScope::Hops(hops) => format!("hops {hops}"),
+        }
+    }
 }
 
 /// Text form of areas.
@@ -118,12 +172,30 @@ mod tests {
 
     #[test]
     fn displayed_targets_can_be_parsed() {
-        for text in ["circle 48.1 -11.5 500", "rectangle -33.9 151.2 400 50 90", "ellipse 0 0 1 2 360"] {
+        for text in [
+            "neighbours",
+            "hops 3",
+            "any circle 48.1 11.5 500",
+            "circle 48.1 -11.5 500",
+            "rectangle -33.9 151.2 400 50 90",
+            "ellipse 0 0 1 2 360",
+        ] {
             assert_eq!(target(text).unwrap().to_string(), text);
         }
         let mid = LinkAddress([2, 0, 0, 0, 0, 7]);
         for text in ["02:00:00:00:00:07", "fe80::ff:fe00:7", "fe80::ff:fe00:7%gn0"] {
             assert_eq!(target(text), Ok(Target::Station(mid)), "{text}");
+        }
+    }
+
+    #[test]
+    fn displayed_destinations_can_be_parsed() {
+        for text in ["around 500", "around 02:00:00:00:00:07 500", "hops 3", "circle 48.1 11.5 500"] {
+            let scope = ScopeText::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
+            assert_eq!(ScopeText::format(&scope), text);
+        }
+        for text in ["around 0", "around x 500", "hops 0", "hops"] {
+            assert!(ScopeText::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).is_err(), "{text}");
         }
     }
 

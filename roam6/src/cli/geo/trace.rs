@@ -7,7 +7,7 @@ use super::target::Target;
 use crate::cli::output::print;
 use crate::exit::Failure;
 use core::time::Duration;
-use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
+use roam6_proto::contract::config::geo::{EchoId, EchoRequest, PacketParameters};
 use roam6_proto::geo::geometry;
 use roam6_wire::geo::Coordinates;
 use serde_json::json;
@@ -22,8 +22,9 @@ pub(crate) fn trace(args: &TraceArgs, target: Target) -> Result<ExitCode, Failur
     let (mut session, position) = ProbeSession::start(&args.socket.path())?;
     for hops in 1..=args.hops {
         let probe = EchoId { identifier: 0, sequence: 0 };
-        let (spread, hops_most) = (Duration::ZERO, Some(hops));
-        let request = EchoRequest { id: probe, to: target.to(), octets: 0, hops: hops_most, trace: true, spread };
+        let (spread, parameters) =
+            (Duration::ZERO, PacketParameters { hops: Some(hops), ..PacketParameters::default() });
+        let request = EchoRequest { id: probe, to: target.to(), octets: 0, parameters, trace: true, spread };
         session.send(hops.into(), request)?;
         let until = deadline_in(args.timeout);
         let echo = await_reply(&mut session, hops, until)?;

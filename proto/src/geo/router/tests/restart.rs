@@ -216,16 +216,14 @@ fn recorded_own_frames_are_no_duplicate_address() {
 
 #[test]
 fn interfaces_and_virtual_links_get_the_new_address() {
-    let link = crate::contract::config::geo::VirtualLink {
-        name: "gn0".to_owned(),
-        reach: crate::contract::config::geo::LinkScope::Around(500),
-        class: TrafficClass(3),
-        lifetime: None,
-    };
+    let scope = crate::contract::config::geo::LinkScope::Around(500);
+    let link = crate::contract::config::geo::VirtualLink::new("gn0", scope);
     let config = crate::contract::config::geo::GeoConfig {
         interfaces: ["radio0".to_owned()].into(),
         station: ItsStationType::BUS,
         virtual_links: vec![link],
+        advertised_links: 0,
+        destinations: Vec::new(),
         facilities: None,
         mib: Mib::default(),
         security: crate::contract::config::geo::SecurityConfig::default(),
