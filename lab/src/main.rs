@@ -5,6 +5,7 @@
 mod attacks;
 mod bed;
 mod clock;
+mod conformance;
 mod demo;
 mod experiments;
 mod judge;

@@ -2,8 +2,10 @@
 
 mod doctor;
 mod geonet_city;
+mod geonet_conformance;
 mod geonet_ferry;
 mod geonet_forwarding;
+mod geonet_links;
 mod geonet_parameters;
 mod geonet_radios;
 mod geonet_rtt;
@@ -118,17 +120,20 @@ experiments! {
         "roam6 doctor: faults made one by one, named first or not, and false alarms on a healthy system";
     geonet_city, "geonet/city", Exact, Here,
         "1,000 vehicles on a street grid, simulated: delivery to reachable stations, hops, frames";
+    geonet_conformance, "geonet/conformance", Exact, Here,
+        "test purposes of GeoNetworking and of IPv6 over it, each against a running roam6";
     geonet_ferry, "geonet/ferry", Exact, Here,
         "two shores and a ferry: what stations store, carry and forward arrives, by daemons and in the simulator";
     geonet_forwarding, "geonet/forwarding", Timed, Here,
         "packets per second of a forwarder on one core with 1, 10, 50 and 200 neighbours";
+    geonet_links, "geonet/links", Exact, Here, "ping, TCP and multicast on four virtual links at once";
     geonet_parameters, "geonet/parameters", Timed, Here,
         "P3 Table II: throughput by sending interval, receive buffer, TCP window and maximum segment size";
     geonet_radios, "geonet/radios", Timed, OtherKernel,
         "P3 Fig 10: datagrams over simulated radios of 802.11 OCB, on the distribution's kernel";
     geonet_rtt, "geonet/rtt", Timed, Here,
         "ping between vehicles over GeoNetworking and over plain IPv6, 20 to 1500 octets, one and two hops";
-    geonet_tcp, "geonet/tcp", Exact, Here, "TCP through a column of vehicles that passes both ends";
+    geonet_tcp, "geonet/tcp", Exact, Here, "TCP through a column of vehicles that passes both ends, and through a forwarder with default settings";
     geonet_udp, "geonet/udp", Timed, Here,
         "P3 Figs 10, 11: datagrams on channels of 802.11g and 802.11p: delivery, throughput; and the highest rate";
     geonet_v2i, "geonet/v2i", Exact, Here, "two vehicles and a roadside unit: direct, roadside and cellular paths; TCP survives";
