@@ -283,7 +283,7 @@ fn frames_have_the_access_category_of_their_traffic_class() {
     let test = "frames_have_the_access_category_of_their_traffic_class";
     let Some(row) = Row::new(test) else { return };
     let rules = "table netdev edca { chain out { type filter hook egress device \"radio0\" priority 0;\n\
-                 ether type 0x8947 meta priority 0:104 counter\n ether type 0x8947 meta priority 0:101 counter\n } }";
+                 ether type 0x8947 meta priority 0:104 counter\n ether type 0x8947 meta priority 0:101 counter\n }\n }\n";
     let file = row.folder.path().join("rules");
     fs::write(&file, rules).unwrap();
     if !row.places[0].command(&["nft", "-f", file.to_str().unwrap()]).status().unwrap().success() {

@@ -7,10 +7,10 @@ use crate::topology::road::{Road, RoadStation, road_position};
 use roam6_sim::{RadioSpec, Track};
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 
-/// The links beside `gn0`, which has `around`.
+/// The links beside `gn0`, which has `around`: a circle of the same radius as one of these would be that link.
 const SETTINGS: &str = "[[geo.links]]
 name = \"gn1\"
-area = { latitude = 48.0, longitude = 11.0, a = 1500 }
+area = { latitude = 48.0, longitude = 11.0, a = 1400 }
 [[geo.links]]
 name = \"gn2\"
 area = { latitude = 48.0, longitude = 11.0, a = 1200 }

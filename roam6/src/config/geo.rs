@@ -2,7 +2,7 @@
 //! against what the standard allows (EN 302 636-4-1 annex H).
 
 use super::spanned::Spanned;
-use super::toml_reader::{from_toml, plain_toml};
+use super::toml_reader::{OneOrMore, from_toml, plain_toml};
 use crate::config::duration::HumanDuration;
 #[cfg(feature = "geo-security")]
 use crate::config::geo_tickets;
@@ -27,6 +27,8 @@ use std::path::PathBuf;
 
 /// Most interfaces, and most virtual links.
 const MAX_LIST: usize = 16;
+/// Most position sources.
+const MAX_SOURCES: usize = 4;
 /// Longest busy polling after a frame; more would only cost processor time.
 const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
 /// Longest time without processor sleep after a frame.
@@ -77,6 +79,8 @@ pub(crate) enum Position {
     Nmea(PathBuf),
     /// A track to replay.
     Track(Track),
+    /// Several of these, the preferred first.
+    Several(Vec<Position>),
 }
 
 /// The table, as written.
@@ -84,7 +88,7 @@ pub(crate) struct Section {
     interfaces: Spanned<Vec<Spanned<String>>>,
     station: Option<Spanned<String>>,
     is_mobile: Option<bool>,
-    position: Spanned<PositionTable>,
+    position: Spanned<OneOrMore<PositionTable>>,
     links: Vec<LinkTable>,
     advertised_links: Option<Spanned<u8>>,
     destinations: Vec<DestinationTable>,
@@ -233,7 +237,7 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> O
     let interfaces = interfaces(&section.interfaces, diagnostics);
     let station =
         section.station.as_ref().map_or(Some(ItsStationType::PASSENGER_CAR), |name| station(name, diagnostics));
-    let position = position(&section.position, diagnostics);
+    let position = positions(&section.position, diagnostics);
     let is_fixed = matches!(position, Some(Position::Fixed(_)));
     mib.is_mobile = section.is_mobile.unwrap_or(!is_fixed);
     if let Some(link) = section.links.get(MAX_LIST) {
@@ -331,6 +335,18 @@ fn station(name: &Spanned<String>, diagnostics: &mut Diagnostics<'_>) -> Option<
     let hint = "write passenger-car, bus, tram, heavy-truck, roadside-unit or another of docs/geo.md";
     let what = || format!("\"{}\" is no kind of station", **name);
     ItsStationType::named(name).or_else(|| diagnostics.refuse(name.span(), what(), hint))
+}
+
+/// One source, or several of them.
+fn positions(written: &Spanned<OneOrMore<PositionTable>>, diagnostics: &mut Diagnostics<'_>) -> Option<Position> {
+    let tables = &written.0;
+    if !(1..=MAX_SOURCES).contains(&tables.len()) {
+        let what = format!("{} position sources", tables.len());
+        return diagnostics.refuse(written.span(), what, &format!("write 1 to {MAX_SOURCES}"));
+    }
+    let mut sources: Vec<Position> =
+        tables.iter().map(|table| position(table, diagnostics)).collect::<Option<Vec<_>>>()?;
+    if sources.len() == 1 { sources.pop() } else { Some(Position::Several(sources)) }
 }
 
 /// Exactly one of the sources must be written.

@@ -208,6 +208,23 @@ impl<T: FromToml> FromToml for Vec<T> {
     }
 }
 
+/// One value, or a list of them.
+pub(crate) struct OneOrMore<T>(pub(crate) Vec<Spanned<T>>);
+
+impl<T: FromToml> FromToml for OneOrMore<T> {
+    fn from_toml(value: TomlValue<'_>) -> Result<OneOrMore<T>, ParseError> {
+        match value.item {
+            TomlItem::Value(DeValue::Array(_)) => Vec::from_toml(value).map(OneOrMore),
+            _ => Spanned::from_toml(value).map(|one| OneOrMore(vec![one])),
+        }
+    }
+
+    #[cfg(test)]
+    fn explore(path: &[&'static str], found: &mut explorer::Found) {
+        T::explore(path, found);
+    }
+}
+
 impl<T: FromToml> FromToml for VecMap<String, T> {
     fn from_toml(value: TomlValue<'_>) -> Result<VecMap<String, T>, ParseError> {
         let table = value.into_table(None)?;

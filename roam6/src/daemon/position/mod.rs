@@ -1,6 +1,7 @@
 //! Position sources: a thread reads a gpsd, a GNSS receiver or a track, and sends each change to the event loop over a socket
 //! pair, as a line of JSON. If the source is silent, the position becomes unknown.
 
+mod fusion;
 mod gpsd;
 mod nmea;
 pub(crate) mod track;
@@ -48,6 +49,9 @@ impl PositionSource {
             }
             Position::Gpsd(server) => PositionSource::follow("gpsd", move |sender| gpsd::follow(&server, sender)),
             Position::Nmea(path) => PositionSource::follow("nmea", move |sender| nmea::follow(&path, sender)),
+            Position::Several(sources) => {
+                PositionSource::follow("position", move |sender| fusion::follow(&sources, sender))
+            }
             Position::Track(track) => PositionSource::follow("track", move |sender| track.replay(sender)),
         }
     }
