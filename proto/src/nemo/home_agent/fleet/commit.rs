@@ -316,11 +316,23 @@ impl HomeAgent {
         }
         if binding.current.is_none() {
             binding.current = Some(pending.registration);
-            return self.end_binding(now, home, false, out);
+            self.end_binding(now, home, false, out);
+            return self.resume_tombstone(now, home);
         }
         self.put_forwarding(home, out);
         self.update_indexes(home, Some(&pending.registration), out);
         self.schedule(home);
+    }
+
+    /// A registration that followed an uncommitted de-registration was given up: the store has the binding still, which has ended
+    /// here. So the tombstone is due again, or this member would differ from the others.
+    fn resume_tombstone(&mut self, now: Time, home: HomeAddress) {
+        let Some(fleet) = &mut self.fleet else { return };
+        let is_bound = fleet.records.get(&home).is_some_and(|known| !known.is_tombstone);
+        if is_bound && !fleet.unserved.contains_key(&home) {
+            fleet.tombstones.insert(home);
+            fleet.retry_at.get_or_insert(now + RETRY_INTERVAL);
+        }
     }
 
     /// Judges the kept update of `home` from the beginning, against what the store has.

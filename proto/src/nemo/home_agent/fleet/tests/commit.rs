@@ -111,6 +111,28 @@ fn a_later_update_waits_for_the_earlier_commit() {
 }
 
 #[test]
+fn a_registration_that_is_not_committed_leaves_the_deregistration_before_it() {
+    let unavailable = || Commit::Unavailable("no quorum".to_owned());
+    let mut bench = Bench::new(fleet_config());
+    let (put, _) = bench.send(&Update::new(1, "2001:db8:1::100"));
+    assert_eq!(status(&bench.keep(&put)), 0);
+    let (put, _) = bench.send(&Update::new(2, "2001:db8:1::100").lifetime(0));
+    assert!(sent(&bench.answer(&put, unavailable())).is_empty());
+    let (put, _) = bench.send(&Update::new(3, "2001:db8:2::100"));
+    assert!(sent(&bench.answer(&put, Commit::Unknown)).is_empty());
+    assert!(bench.care_of().is_none(), "it has ended here");
+    // The others have it still, unless the store is told.
+    let tombstones: Vec<_> = puts(&bench.beat(4));
+    assert_eq!(tombstones.len(), 1, "{tombstones:#?}");
+    let (put, change) = tombstones[0].clone();
+    assert!(record(&change).care_of.is_empty());
+    bench.keep(&put);
+    assert!(puts(&bench.beat(4)).is_empty());
+    let (put, _) = bench.send(&Update::new(4, "2001:db8:2::100"));
+    assert_eq!(status(&bench.keep(&put)), 0);
+}
+
+#[test]
 fn the_operator_deletes_a_binding_in_the_store_too() {
     let mut bench = Bench::new(fleet_config());
     let (put, _) = bench.send(&Update::new(1, "2001:db8:1::100"));
