@@ -1,6 +1,6 @@
 /* Sequence recovery, by which the second copy of a replicated packet is eliminated (IEEE 802.1CB §7.4.3.4, the vector
  * algorithm; RFC 8655 §3.2.2.2): the first copy of each number passes. What is far from the last numbers is discarded, until
- * nothing has passed for a while: then the sender has begun anew. In TC only. */
+ * nothing has passed for a while: then the sender has restarted. In TC only. */
 #pragma once
 #include "maps.h"
 
