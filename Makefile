@@ -31,9 +31,9 @@ demo-shim6: deps ## two hosts with two providers: each provider fails once, and 
 	target/release/roam6-lab demo-shim6
 
 demo-geonet: DEPS = build lab
-demo-geonet: deps ## three vehicles and a roadside unit: IPv6 over GeoNetworking with one, two and three hops
+demo-geonet: deps ## three vehicles and a roadside unit: IPv6 over GeoNetworking, one to three hops; SECURED=1: signed
 	$(CARGO) build --release -p roam6 -p roam6-lab $(FLEET)
-	target/release/roam6-lab demo-geonet --svg target/demo-geonet.svg
+	target/release/roam6-lab demo-geonet $(if $(SECURED),--secured) --svg target/demo-geonet.svg
 
 demo-mptcp: DEPS = build lab
 demo-mptcp: deps ## an MPTCP transfer: tunnel, direct path, a move, direct path again; plots the path of its bytes

@@ -83,7 +83,13 @@ enum Command {
     /// Shim6: two hosts, two providers; one provider after the other fails under two connections, which survive.
     DemoShim6(demo::Options),
     /// GeoNetworking: ping and TCP between a moving vehicle and a roadside unit over one, two and three hops.
-    DemoGeonet(demo::Options),
+    DemoGeonet {
+        #[command(flatten)]
+        options: demo::Options,
+        /// All stations sign their packets and verify those of others.
+        #[arg(long)]
+        secured: bool,
+    },
     /// A fleet: three home agents are one; one is cut off, one loses the store, one is upgraded; fails if a connection breaks.
     DemoFleet(demo::Options),
     /// Shows running networks in a browser: drag the vehicle into another network and watch its connections, or watch
@@ -128,7 +134,8 @@ fn execute(command: Command) -> Result<bool> {
         Command::Demo(options) => demo::run(demo::nemo::scene, &options),
         Command::DemoMptcp(options) => demo::run(demo::mptcp::scene, &options),
         Command::DemoShim6(options) => demo::run(demo::shim6::scene, &options),
-        Command::DemoGeonet(options) => demo::run(demo::geonet::scene, &options),
+        Command::DemoGeonet { options, secured: false } => demo::run(demo::geonet::scene, &options),
+        Command::DemoGeonet { options, secured: true } => demo::run(demo::geonet::secured_scene, &options),
         Command::DemoFleet(options) => demo::run(demo::fleet::scene, &options),
         Command::Plot { result, svg } => report::plot(&result, &svg).map(|()| true),
         Command::Papers { into } => report::papers_table::print(&into).map(|()| true),

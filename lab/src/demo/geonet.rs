@@ -47,8 +47,19 @@ struct RoadScene {
 
 /// The scene.
 pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
+    show(demo, Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?)
+}
+
+/// The scene with stations that sign their packets, and accept no others.
+pub(crate) fn secured_scene(demo: &mut Demo) -> Result<Option<Chart>> {
+    demo.status("certificates: a root authority, an authorisation authority, and a ticket for each station");
+    show(demo, Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?.secured()?)
+}
+
+fn show(demo: &mut Demo, road: Road) -> Result<Option<Chart>> {
     demo.status("building a road: a roadside unit, three vehicles, one radio channel with a range of 300 m");
-    let mut scene = RoadScene::build()?;
+    let is_secured = road.is_secured();
+    let mut scene = RoadScene::build(road)?;
     scene.road.emulator.capture(&demo.capture)?;
     let addresses = scene.vehicle_addresses()?;
     for (vehicle, address) in scene.vehicles.iter().zip(&addresses) {
@@ -74,14 +85,16 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     }
     demo.check_capture(|capture, _| {
         let packets = dissector::tshark(capture, "gnw", &[])?.lines().count();
-        Ok((packets > 0, format!("{packets} GeoNetworking packets")))
+        // Next header of the Basic Header: a secured packet.
+        let signed = dissector::tshark(capture, "geonw.bh.nh == 2", &[])?.lines().count();
+        let expected = if is_secured { packets } else { 0 };
+        Ok((packets > 0 && signed == expected, format!("{packets} GeoNetworking packets, {signed} of them signed")))
     })?;
     Ok(None)
 }
 
 impl RoadScene {
-    fn build() -> Result<RoadScene> {
-        let road = Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?;
+    fn build(road: Road) -> Result<RoadScene> {
         let [(_, begin), ..] = MOVES;
         let rsu = road.add_station("rsu", "roadside-unit", Track::standing(road_position(0.0)))?;
         rsu.host.ip(&[&format!("address add {}/64 dev {VIRTUAL_LINK} nodad", host_address(PREFIX, 1))])?;

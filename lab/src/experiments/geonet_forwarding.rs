@@ -57,7 +57,7 @@ fn measure_round(run: &mut Run, at: usize) -> Result<Vec<(u16, BurstResult)>> {
     turn.rotate_left(at % NEIGHBOURS.len());
     let mut results = Vec::new();
     for neighbours in turn {
-        let result = measure(neighbours, run.quick)?;
+        let result = measure(neighbours, run.quick, (FRAME, Frames::Unsecured))?;
         run.require(result.is_correct, || {
             format!("{neighbours} neighbours: not every packet was forwarded to the right next hop")
         });
@@ -75,17 +75,27 @@ fn estimates(rounds: &Rounds, results: &[Lane]) -> Vec<NamedEstimate> {
     figures
 }
 
+/// Which frames are forwarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Frames {
+    /// Frames without security.
+    Unsecured,
+    /// Frames in envelopes, which the forwarder does not verify.
+    Secured,
+}
+
 /// The result of one burst.
-struct BurstResult {
+pub(super) struct BurstResult {
     /// Packets forwarded per second of CPU time.
-    pps: f64,
+    pub(super) pps: f64,
     /// Forwarding latency, microseconds.
     latencies: Vec<f64>,
     /// Whether every checked packet was forwarded once, with one hop less, to the right neighbour.
-    is_correct: bool,
+    pub(super) is_correct: bool,
 }
 
-fn measure(neighbours: u16, quick: bool) -> Result<BurstResult> {
+/// Forwards frames of so many octets among so many neighbours.
+pub(super) fn measure(neighbours: u16, quick: bool, (octets, frames): (usize, Frames)) -> Result<BurstResult> {
     let (forwarder, network) = (Host::new("forwarder")?, Host::new("network")?);
     forwarder.ip(&[&format!("link add radio0 address {FORWARDER} type veth peer name air0 netns network")])?;
     for (host, name) in [(&forwarder, "radio0"), (&network, "air0")] {
@@ -94,14 +104,17 @@ fn measure(neighbours: u16, quick: bool) -> Result<BurstResult> {
     }
     let daemon = Daemon::start(&forwarder, CONFIG)?;
     let mut stations = EmulatedStations::open(&network, "air0", neighbours)?;
+    if frames == Frames::Secured {
+        stations.secure();
+    }
     stations.send_beacons()?;
     let known = || daemon.neighbour_count().ok().filter(|count| *count == usize::from(neighbours));
     clock::wait_for(Duration::from_secs(10), known).context("the forwarder does not know its neighbours")?;
     let (checked, latencies) =
-        stations.measure_latency(if quick { LATENCY_SAMPLES / 4 } else { LATENCY_SAMPLES }, PAUSE, FRAME)?;
+        stations.measure_latency(if quick { LATENCY_SAMPLES / 4 } else { LATENCY_SAMPLES }, PAUSE, octets)?;
     stations.send_beacons()?;
     let before = daemon.usage()?.cpu_time;
-    let forwarded = stations.send_burst(if quick { BURST / 3 } else { BURST }, FRAME)?;
+    let forwarded = stations.send_burst(if quick { BURST / 3 } else { BURST }, octets)?;
     let spent = daemon.usage()?.cpu_time.saturating_sub(before);
     Ok(BurstResult {
         pps: forwarded as f64 / spent.as_secs_f64().max(1e-9),

@@ -9,6 +9,7 @@ mod geonet_links;
 mod geonet_parameters;
 mod geonet_radios;
 mod geonet_rtt;
+mod geonet_security;
 mod geonet_tcp;
 mod geonet_udp;
 mod geonet_v2i;
@@ -133,6 +134,8 @@ experiments! {
         "P3 Fig 10: datagrams over simulated radios of 802.11 OCB, on the distribution's kernel";
     geonet_rtt, "geonet/rtt", Timed, Here,
         "ping between vehicles over GeoNetworking and over plain IPv6, 20 to 1500 octets, one and two hops";
+    geonet_security, "geonet/security", Timed, Here,
+        "secured packets: signatures a second, forwarding, octets added, a flood of forged packets beside a neighbour's CAMs";
     geonet_tcp, "geonet/tcp", Exact, Here, "TCP through a column of vehicles that passes both ends, and through a forwarder with default settings";
     geonet_udp, "geonet/udp", Timed, Here,
         "P3 Figs 10, 11: datagrams on channels of 802.11g and 802.11p: delivery, throughput; and the highest rate";

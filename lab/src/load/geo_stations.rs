@@ -12,6 +12,7 @@ use roam6_wire::geo::{
     Coordinates, ETHERTYPE, ExtendedHeader, GeoAddress, ItsStationType, Lifetime, LongPositionVector, Packet,
     SequencedSource, ShortPositionVector, Timestamp, TrafficClass, UpperProtocol, VERSION,
 };
+use roam6_wire::security::{HashedId8, Psid, SignerField, UnsignedData};
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -21,6 +22,10 @@ pub(crate) const FORWARDER: LinkAddress = LinkAddress([2, 0x47, 0, 0, 0, 1]);
 /// Octets of the Ethernet header, and of all headers of a GeoUnicast frame.
 const ETHERNET_HEADER: usize = 14;
 const HEADERS: usize = ETHERNET_HEADER + 60;
+/// Octets of the envelope of a packet of 128 to 255 octets, for a service with a number of one octet.
+const SHORT_ENVELOPE: usize = 94;
+/// Octets of a Basic Header.
+pub(super) const BASIC_HEADER: usize = 4;
 /// Frames per system call.
 const BATCH: usize = 64;
 /// The number of destinations and the angle of the sector they are in, centred on the first neighbour's direction. In a
@@ -42,6 +47,7 @@ pub(crate) struct EmulatedStations {
     /// is independent of the number of neighbours.
     destinations: Vec<Destination>,
     sequence: u16,
+    is_secured: bool,
 }
 
 /// A distant destination.
@@ -60,7 +66,12 @@ impl EmulatedStations {
         let neighbours: Vec<_> = (0..neighbours).map(|number| (link_address(1, number), place(number))).collect();
         let far = (0..DESTINATIONS).map(|number| Destination::new(number, &neighbours)).collect();
         let (host, interface) = (host.clone(), interface.to_owned());
-        Ok(EmulatedStations { host, interface, socket, neighbours, destinations: far, sequence: 0 })
+        Ok(EmulatedStations { host, interface, socket, neighbours, destinations: far, sequence: 0, is_secured: false })
+    }
+
+    /// Puts the packets for distant stations into envelopes.
+    pub(crate) fn secure(&mut self) {
+        self.is_secured = true;
     }
 
     /// Sends a beacon from every neighbour.
@@ -121,8 +132,10 @@ impl EmulatedStations {
         let address = GeoAddress::new(ItsStationType::BUS, station);
         let destination = ShortPositionVector { address, timestamp: now(), place };
         let origin = SequencedSource { sequence: self.sequence, source };
-        let payload = vec![0x55; octets.saturating_sub(HEADERS)];
+        let envelope = if self.is_secured { SHORT_ENVELOPE } else { 0 };
+        let payload = vec![0x55; octets.saturating_sub(HEADERS + envelope)];
         let packet = packet(ExtendedHeader::GeoUnicast { origin, destination }, 10, &payload);
+        let packet = if self.is_secured { secured(&packet) } else { packet };
         // From a station that is no neighbour: a packet is not sent back to its sender.
         (frame(FORWARDER, link_address(4, 0), &packet), hop)
     }
@@ -174,17 +187,17 @@ fn is_beacon(frame: &[u8]) -> bool {
     packet.is_ok_and(|packet| matches!(packet.extended, ExtendedHeader::Beacon { .. }))
 }
 
-fn link_address(kind: u8, number: u16) -> LinkAddress {
+pub(super) fn link_address(kind: u8, number: u16) -> LinkAddress {
     let [high, low] = number.to_be_bytes();
     LinkAddress([2, 0x47, 0, kind, high, low])
 }
 
 /// The position at a distance (metres) and direction (radians clockwise from north) from the forwarder.
-fn place_at(angle: f64, metres: f64) -> Coordinates {
+pub(super) fn place_at(angle: f64, metres: f64) -> Coordinates {
     gpsd::to_position(Offset { east: metres * angle.sin(), north: metres * angle.cos() })
 }
 
-fn position(address: LinkAddress, place: Coordinates) -> LongPositionVector {
+pub(super) fn position(address: LinkAddress, place: Coordinates) -> LongPositionVector {
     let address = GeoAddress::new(ItsStationType::PASSENGER_CAR, address);
     LongPositionVector { address, timestamp: now(), place, accurate: true, speed: 0, heading: 0 }
 }
@@ -194,7 +207,7 @@ fn now() -> Timestamp {
     Timestamp((clock::unix_micros() / 1000).wrapping_sub(1_072_915_195_000) as u32)
 }
 
-fn packet(extended: ExtendedHeader, hops: u8, payload: &[u8]) -> Vec<u8> {
+pub(super) fn packet(extended: ExtendedHeader, hops: u8, payload: &[u8]) -> Vec<u8> {
     let (upper, class) = (if payload.is_empty() { UpperProtocol::Any } else { UpperProtocol::BtpB }, TrafficClass(0));
     let lifetime = Lifetime::of(Duration::from_secs(60));
     let packet = Packet {
@@ -211,6 +224,15 @@ fn packet(extended: ExtendedHeader, hops: u8, payload: &[u8]) -> Vec<u8> {
     packet.emit()
 }
 
-fn frame(to: LinkAddress, from: LinkAddress, packet: &[u8]) -> Vec<u8> {
+/// The packet in an envelope whose signature nobody can verify, as a station that forwards it sees it.
+fn secured(packet: &[u8]) -> Vec<u8> {
+    let Some(([first, rest @ ..], payload)) = packet.split_first_chunk::<BASIC_HEADER>() else { return Vec::new() };
+    let data = UnsignedData::new(payload, Psid::GN_MANAGEMENT, u64::from(now().0) * 1_000);
+    let signer = SignerField::Digest(HashedId8([7; 8]));
+    let envelope = UnsignedData::emit(&data.to_be_signed(), signer, ([5; 32], [6; 32]));
+    [&[*first & 0xf0 | 2], &rest[..], &envelope].concat()
+}
+
+pub(super) fn frame(to: LinkAddress, from: LinkAddress, packet: &[u8]) -> Vec<u8> {
     [&to.0[..], &from.0, &ETHERTYPE.to_be_bytes(), packet].concat()
 }

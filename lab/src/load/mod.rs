@@ -15,6 +15,7 @@ pub(crate) mod packet_generator;
 pub(crate) mod packet_train;
 pub(crate) mod registrations;
 pub(crate) mod shim_peers;
+pub(crate) mod signed_stations;
 pub(crate) mod tcp_cost;
 pub(crate) mod transfer;
 

@@ -9,10 +9,12 @@
 use crate::bed::{Daemon, Host, LinkEmulator, Port, Segment, gpsd};
 use crate::clock;
 use crate::load::Endpoint;
+use crate::load::signed_stations::Lab;
 use crate::threads::Workers;
 use anyhow::{Context, Result, anyhow};
 use roam6_proto::geo::geometry::Offset;
 use roam6_sim::{LinkSpec, RadioSpec, Track};
+use std::cell::Cell;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +26,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The name of each station's virtual link.
 pub(crate) const VIRTUAL_LINK: &str = "gn0";
 
+/// Secured stations of a road, at most.
+const MAX_SECURED: u16 = 16;
+
 /// A road and its radio channel.
 pub(crate) struct Road {
     /// All ports and segments.
@@ -32,6 +37,17 @@ pub(crate) struct Road {
     pub(crate) channel: Segment,
     /// Configuration added to `[geo]` of every station.
     geo_config: String,
+    /// Certificates of its stations.
+    certificates: Option<Certificates>,
+}
+
+/// Certificates of a road's stations.
+struct Certificates {
+    lab: Lab,
+    /// The number of those in use.
+    used: Cell<u16>,
+    /// The host with their files.
+    _host: Host,
 }
 
 /// A station.
@@ -61,7 +77,27 @@ impl Road {
     /// [`Road::new`] in an existing testbed.
     pub(crate) fn with_emulator(emulator: Arc<LinkEmulator>, spec: RadioSpec, geo: &str) -> Road {
         let channel = emulator.add_radio_channel(spec);
-        Road { emulator, channel, geo_config: geo.to_owned() }
+        Road { emulator, channel, geo_config: geo.to_owned(), certificates: None }
+    }
+
+    /// The same road with stations that sign their packets and accept no others, each with a certificate of its own.
+    pub(crate) fn secured(mut self) -> Result<Road> {
+        let host = Host::new("pki")?;
+        let lab = Lab::make(host.folder().join("certificates"), MAX_SECURED)?;
+        self.certificates = Some(Certificates { lab, used: Cell::new(0), _host: host });
+        Ok(self)
+    }
+
+    /// Whether its stations sign.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.certificates.is_some()
+    }
+
+    /// The configuration of the next station's security.
+    fn next_security(&self) -> String {
+        let Some(Certificates { lab, used, .. }) = &self.certificates else { return String::new() };
+        used.set(used.get() + 1);
+        format!("security = {}\n", lab.inline_table(used.get()))
     }
 
     /// Adds a station; returns once the address of its virtual link is usable.
@@ -90,7 +126,7 @@ impl Road {
 
     /// The roam6 configuration of a station of this type.
     pub(crate) fn config(&self, kind: &str) -> String {
-        let (server, more) = (gpsd::ADDRESS, &self.geo_config);
+        let (server, more) = (gpsd::ADDRESS, self.next_security() + &self.geo_config);
         format!(
             "[geo]\ninterfaces = [\"radio0\"]\nstation = \"{kind}\"\nposition = {{ gpsd = \"{server}\" }}\n{more}\n\
              [[geo.links]]\nname = \"{VIRTUAL_LINK}\"\naround = 1500\n"
