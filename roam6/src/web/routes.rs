@@ -23,11 +23,12 @@ const COUNT_AGE: Duration = Duration::from_secs(60);
 const UNEXPECTED: &str = "unexpected response from the daemon; does it have a different version?";
 
 /// The files of the page.
-const FILES: [(&str, &str, &str); 7] = [
+const FILES: [(&str, &str, &str); 8] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
     ("/app.js", "text/javascript; charset=utf-8", include_str!("page/app.js")),
     ("/chart.js", "text/javascript; charset=utf-8", include_str!("page/chart.js")),
+    ("/stations.js", "text/javascript; charset=utf-8", include_str!("page/stations.js")),
     ("/login", "text/html; charset=utf-8", include_str!("page/login.html")),
     ("/login.js", "text/javascript; charset=utf-8", include_str!("page/login.js")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
@@ -190,8 +191,12 @@ fn decode(value: &str) -> String {
 
 /// One part of the daemon's state, as `roam6 show` has it.
 fn show(site: &Site, name: &str) -> Reply {
-    let is_named = |part: &&Part| part.to_possible_value().is_some_and(|value| value.matches(name, false));
-    match Part::value_variants().iter().find(is_named) {
+    // Areas have a command of their own in place of `roam6 show`.
+    let is_named = |part: &&Part| match part {
+        Part::Areas => name == "areas",
+        part => part.to_possible_value().is_some_and(|value| value.matches(name, false)),
+    };
+    match Part::value_variants().iter().chain(&[Part::Areas]).find(is_named) {
         None => Reply::error(404, "there is no such part of the state"),
         Some(part) if part.is_paged() => Reply::error(400, "ask for /api/bindings"),
         Some(part) => match part_of(site, *part) {

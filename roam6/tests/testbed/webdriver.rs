@@ -137,7 +137,9 @@ impl<'a> Browser<'a> {
     pub(crate) fn console(&self) -> Vec<String> {
         let lines = self.request("POST", "/se/log", &json!({ "type": "browser" }));
         let lines = lines.as_array().cloned().unwrap_or_default();
-        lines.iter().map(|line| line["message"].as_str().unwrap_or_default().to_owned()).collect()
+        let lines = lines.iter().map(|line| line["message"].as_str().unwrap_or_default().to_owned());
+        // The browser's page of new windows has a console too.
+        lines.filter(|line| !line.starts_with("chrome://")).collect()
     }
 
     /// Writes a picture of the window, if `ROAM6_BLESS` is set, for the documents.

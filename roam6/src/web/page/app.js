@@ -2,6 +2,7 @@
 // into the page as text.
 
 import { chart, clock, html, svg } from "/chart.js";
+import { drawStations } from "/stations.js";
 
 const POLL = 2000, HISTORY_POLL = 10000, MAX_EVENTS = 200;
 const byId = (id) => document.getElementById(id);
@@ -175,38 +176,13 @@ function drawEvents() {
   fill("moves", moves.length ? moves.map(([event, words]) => html("li", {}, html("time", {}, clock(event.unix_micros / 1e6)), words)) : [html("li", {}, "none since the page's server started")]);
 }
 
-/** Stations around this one, which is the first: a picture without tiles, north up, and a table. */
-function drawStations(stations) {
-  byId("stations-section").hidden = stations.length === 0;
-  const shown = stations.slice(0, 50);
-  fill("stations", shown.map((station) => html("tr", {}, html("th", { scope: "row" }, station.mid), cell(station.kind.replaceAll("_", " ")), cell(station.state.replaceAll("_", " ")),
-    cell(`${(station.place.latitude / 1e7).toFixed(5)} ${(station.place.longitude / 1e7).toFixed(5)}`),
-    cell(station.distance === null ? "-" : `${station.distance} m`), cell(`${(station.speed / 100).toFixed(1)} m/s`))));
-  if (!shown.length) return;
-  const [own] = shown, size = 260;
-  // Metres on a plane, which is enough for the range of a radio.
-  const east = (place) => (place.longitude - own.place.longitude) / 1e7 * 111320 * Math.cos(own.place.latitude / 1e7 * Math.PI / 180);
-  const north = (place) => (place.latitude - own.place.latitude) / 1e7 * 110574;
-  const reach = Math.max(50, ...shown.map(({ place }) => Math.hypot(east(place), north(place))));
-  const scale = (size / 2 - 20) / reach;
-  const picture = svg("svg", { viewBox: `0 0 520 ${size}`, role: "img", "aria-label": `${shown.length} stations within ${Math.round(reach)} m` });
-  for (const share of [0.5, 1]) {
-    picture.append(svg("circle", { class: "grid", fill: "none", cx: 260, cy: size / 2, r: reach * share * scale }),
-      svg("text", { class: "dim", x: 264, y: size / 2 - reach * share * scale - 3 }, `${Math.round(reach * share)} m`));
-  }
-  for (const station of shown) {
-    const [x, y] = [260 + east(station.place) * scale, size / 2 - north(station.place) * scale];
-    picture.append(svg("circle", { class: `series ${station === own ? "plot-1" : "plot-0"}`, fill: "currentColor", cx: x, cy: y, r: 5 }),
-      svg("text", { class: "dim", x: x + 8, y: y + 4 }, station === own ? "this station" : station.mid));
-  }
-  byId("stations-map").replaceChildren(picture);
-}
-
 async function update() {
   try {
     const find = encodeURIComponent(byId("find").value);
     const [links, stations, bindings, events] = await Promise.all([get("/api/show/links"), get("/api/show/stations"),
       get(`/api/bindings?find=${find}`), get(`/api/events?after=${seen.next}`)]);
+    const isStation = stations.stations.length > 0;
+    const [ldm, areas] = isStation ? await Promise.all([get("/api/show/ldm"), get("/api/show/areas")]) : [];
     if (events.next < seen.next) seen.events = [];
     seen.next = events.next;
     seen.events = seen.events.concat(events.events).slice(-512);
@@ -215,7 +191,7 @@ async function update() {
     drawLinks(links.links, tunnels);
     drawMap(links.links, tunnels, bindings.bindings);
     drawBindings(bindings);
-    drawStations(stations.stations);
+    drawStations(stations.stations, ldm?.ldm?.events ?? [], areas?.areas ?? []);
     drawEvents();
     if (Date.now() - seen.plotted >= HISTORY_POLL) { seen.plotted = Date.now(); drawPlots(await get("/api/history")); }
     byId("problem").hidden = true;
