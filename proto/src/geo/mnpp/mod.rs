@@ -5,6 +5,7 @@
 //! table whose rule comes before those of the mobile router; the route ends with the lifetime of the last announcement.
 
 pub mod authentication;
+pub mod conflict;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 pub mod neighbours;
@@ -24,6 +25,7 @@ use crate::{
     TokenBucket, Transmit, VecMap, Via, View,
 };
 use authentication::AcceptedClaims;
+use conflict::{ConflictStep, ConflictTable};
 use core::time::Duration;
 use neighbours::{MAX_NETWORKS, NeighbourRouter, NeighbourTable, NetworkUpdate};
 use roam6_wire::icmp6::{ALL_ROUTERS, ON_LINK_HOP_LIMIT};
@@ -54,6 +56,7 @@ pub struct Mnpp {
     config: MnppConfig,
     links: VecMap<LinkId, Link>,
     neighbours: NeighbourTable,
+    conflicts: ConflictTable,
     clock: WallClock,
     agenda: SmallTimerQueue<LinkId>,
     entropy: Entropy,
@@ -79,6 +82,7 @@ impl Mnpp {
             config,
             links: VecMap::new(),
             neighbours: NeighbourTable::default(),
+            conflicts: ConflictTable::default(),
             clock: WallClock::default(),
             agenda: SmallTimerQueue::default(),
             entropy,
@@ -186,6 +190,7 @@ impl Mnpp {
             NetworkUpdate::New => self.install(router, prefix, out),
             NetworkUpdate::Renewed => {}
             NetworkUpdate::OwnedByOther(other) => {
+                self.conflicts.begin(now, other);
                 out.report_drop(
                     DropReason::Duplicate,
                     router.address,
@@ -238,7 +243,8 @@ impl Mnpp {
     /// Announces on a link, and restarts the timer with a jitter of a tenth, so that routers do not synchronise.
     fn announce(&mut self, now: Time, id: LinkId, out: &mut Outbox) {
         let lifetime = (self.config.interval * LIFETIME_INTERVALS).as_millis().div_ceil(1000);
-        self.send(now, id, u32::try_from(lifetime).unwrap_or(u32::MAX), out);
+        let is_query = self.links.get(&id).is_some_and(|link| !link.solicited);
+        self.send(now, id, (u32::try_from(lifetime).unwrap_or(u32::MAX), is_query), out);
         if let Some(link) = self.links.get_mut(&id) {
             link.solicited |= link.local.is_some();
         }
@@ -247,13 +253,13 @@ impl Mnpp {
         self.agenda.set(id, now + self.config.interval.saturating_sub(early));
     }
 
-    fn send(&self, now: Time, id: LinkId, lifetime: u32, out: &mut Outbox) {
-        let Some((link, source)) = self.links.get(&id).and_then(|link| Some((link, link.local?))) else { return };
+    fn send(&self, now: Time, id: LinkId, (lifetime, query): (u32, bool), out: &mut Outbox) {
+        let Some(source) = self.links.get(&id).and_then(|link| link.local) else { return };
         if self.config.announced.is_empty() {
             return;
         }
         let networks = self.config.announced.iter().map(|prefix| Network { prefix: *prefix, lifetime }).collect();
-        let announcement = Announcement { query: !link.solicited, networks, proof: None };
+        let announcement = Announcement { query, networks, proof: None };
         let message = match (&self.config.key, self.clock.unix_micros(now)) {
             (None, _) => announcement.emit(source),
             (Some(key), Some(unix_micros)) => announcement.emit_proved(source, key.spi, unix_micros, |part| {
@@ -272,6 +278,27 @@ impl Mnpp {
         }
         let over = self.neighbours.remove_if(|_, held| held.until <= now);
         self.remove_networks(now, over, LossReason::Expired, out);
+        self.settle_conflicts(now, out);
+    }
+
+    /// Asks routers whose networks others announce too, and removes the networks of those that do not answer.
+    fn settle_conflicts(&mut self, now: Time, out: &mut Outbox) {
+        while let Some(step) = self.conflicts.next_step(now, &self.neighbours) {
+            let (ConflictStep::Query(owner) | ConflictStep::Remove(owner)) = step;
+            if step == ConflictStep::Remove(owner) {
+                let over = self.neighbours.remove_if(|_, held| held.router == owner);
+                self.remove_networks(now, over, LossReason::Unreachable, out);
+            }
+            self.query(now, owner.link, out);
+        }
+    }
+
+    /// Announces, and asks all routers of a link for their announcements.
+    fn query(&mut self, now: Time, id: LinkId, out: &mut Outbox) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.solicited = false;
+        }
+        self.announce(now, id, out);
     }
 
     fn neighbour_changed(&mut self, now: Time, event: &NeighbourEvent, out: &mut Outbox) {
@@ -307,7 +334,7 @@ impl Mnpp {
     fn stop(&mut self, now: Time, out: &mut Outbox) {
         self.stopped = true;
         for id in self.links.keys() {
-            self.send(now, *id, 0, out);
+            self.send(now, *id, (0, false), out);
         }
         let over = self.neighbours.remove_if(|_, _| true);
         self.remove_networks(now, over, LossReason::Withdrawn, out);
@@ -345,7 +372,11 @@ impl Engine for Mnpp {
     }
 
     fn deadline(&self) -> Option<Time> {
-        [self.agenda.deadline(), self.neighbours.deadline()].into_iter().flatten().min().filter(|_| !self.stopped)
+        [self.agenda.deadline(), self.neighbours.deadline(), self.conflicts.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|_| !self.stopped)
     }
 
     fn view(&self, now: Time, view: &mut View) {

@@ -1,5 +1,5 @@
 //! Neighbour routers and the networks behind them: the first router that announces a network keeps it until its
-//! lifetime ends.
+//! lifetime ends, or it does not answer after another has announced the same network.
 
 use super::authentication::REPLAY_WINDOW;
 use crate::{LinkId, Time, VecMap};
@@ -126,6 +126,11 @@ impl NeighbourTable {
         let networks = &self.networks;
         let has_one = |router: &NeighbourRouter| networks.values().any(|held| held.router == *router);
         self.routers.retain(|router, entry| now.since(entry.last) <= 2 * REPLAY_WINDOW || has_one(router));
+    }
+
+    /// When a router's last announcement was received; `None` if it is not known.
+    pub fn last_heard(&self, router: NeighbourRouter) -> Option<Time> {
+        self.routers.get(&router).map(|entry| entry.last)
     }
 
     fn has(&self, router: NeighbourRouter) -> bool {

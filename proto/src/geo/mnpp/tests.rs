@@ -289,10 +289,40 @@ fn a_network_stays_with_its_router_and_own_networks_are_refused() {
         let mut liar = Street::pair();
         liar.feed(0, &Input::Packet(forged(MnppConfig { announced: vec![announced], ..config(9) }, now)));
         assert_eq!((liar.routes(0), liar.last_drop(0)), (vec![network(2)], Some(reason)), "{announced}");
+        let target = liar.cars[0].routes[&network(2)];
+        liar.run(Duration::from_secs(2));
+        assert_eq!(liar.cars[0].routes[&network(2)], target, "{announced}: its router answers");
     }
     let target = street.cars[0].routes[&network(2)];
     street.run(Duration::from_secs(2));
     assert_eq!(street.cars[0].routes[&network(2)], target);
+}
+
+#[test]
+fn a_network_follows_its_router_to_a_new_address() {
+    let mut street = Street::pair();
+    let former = mac(2).link_local();
+    let address = mac(7).link_local();
+    for (address, state) in [(former, AddressState::Removed), (address, AddressState::Preferred)] {
+        street.feed(1, &Input::Address(AddressEvent { link: LINK, address, state }));
+    }
+    street.run(Duration::from_millis(600));
+    assert_eq!(street.cars[0].routes[&network(2)], NextHop::Gateway { link: LINK, router: address });
+    assert_eq!(street.routes(1), [network(1)]);
+    street.run(Duration::from_secs(20));
+    assert_eq!(street.routes(0), [network(2)]);
+}
+
+#[test]
+fn a_flood_of_claims_causes_few_queries() {
+    let mut street = Street::pair();
+    for number in 0..1_000_u64 {
+        let claim = MnppConfig { announced: vec![network(2)], ..config(9) };
+        street.feed(0, &Input::Packet(forged(claim, UNIX + 3_000_000 + number * 1_000)));
+        street.now = street.now + Duration::from_millis(1);
+        street.feed(0, &Input::Tick);
+    }
+    assert!((4..12).contains(&street.sent.len()), "{}", street.sent.len());
 }
 
 #[test]
