@@ -14,22 +14,9 @@ use std::time::{Duration, Instant};
 use testbed::{BINARY, Namespace, Running, run, wait_for};
 
 const ONE_LINK: &str = "[[geo.links]]\nname = \"gn0\"\naround = 1500\n";
-
 /// One of each kind, and two of one kind.
-const FOUR_LINKS: &str = "
-[[geo.links]]
-name = \"gn0\"
-area = { latitude = 48.0, longitude = 11.003, a = 1500 }
-[[geo.links]]
-name = \"gn1\"
-area = { latitude = 48.0, longitude = 11.003, a = 1200 }
-[[geo.links]]
-name = \"gn2\"
-around = 1500
-[[geo.links]]
-name = \"gn3\"
-hops = 3
-";
+const FOUR_LINKS: &str =
+    concat!("[[geo.links]]\nname = \"gn0\"\naround = 1500\n", include_str!("../../lab/src/topology/three_links.toml"));
 
 /// Stations a, b and c, 223 m apart; b has a radio towards each of the others.
 struct Row {

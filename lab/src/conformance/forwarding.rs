@@ -1,6 +1,6 @@
 //! Forwarding: annexes B (packet data rate), D (selection), E (non-area forwarding) and F (area forwarding).
 
-use super::packets::{A, AREA1, AREA2, B, C, D, E, Kind, TestPacket, iut};
+use super::packets::{A, AREA1, AREA2, B, C, D, E, Kind, Node, TestPacket, iut};
 use super::tester::{BROADCAST, Tester, Verdict, is_own};
 use super::{Purpose, check, make, own_of, purpose, transport};
 use roam6_proto::contract::config::geo::PacketParameters;
@@ -41,7 +41,7 @@ pub(super) fn purposes() -> Vec<Purpose> {
     all
 }
 
-fn is_of(packet: &Packet<'_>, node: super::packets::Node) -> bool {
+fn is_of(packet: &Packet<'_>, node: Node) -> bool {
     packet.extended.source().address.mid == node.mid
 }
 
@@ -57,6 +57,18 @@ fn forwarded(t: &mut Tester, packet: &TestPacket) -> Result<(Duration, super::te
 fn not_forwarded(t: &mut Tester, packet: &TestPacket) -> Verdict {
     let copied = packet.clone();
     t.expect_none("a copy", move |it| copied.is_copy(it))
+}
+
+/// The packet as another station forwards it.
+fn forwarded_by(packet: &TestPacket, station: Node) -> TestPacket {
+    TestPacket { sender: station.mid, hops: packet.hops - 1, ..packet.clone() }
+}
+
+/// A copy that another station has forwarded ends the contention of a packet.
+fn ended_by_copy(t: &mut Tester, packet: &TestPacket, station: Node) -> Verdict {
+    t.send(packet)?;
+    t.send(&forwarded_by(packet, station))?;
+    not_forwarded(t, packet)
 }
 
 fn greedy() -> Vec<Purpose> {
@@ -156,11 +168,7 @@ fn non_area_contention() -> Vec<Purpose> {
         all.push(purpose(id, "E.3", "a copy of another station ends the contention", CONTENTION, move |t| {
             t.neighbours(&[B, C, D])?;
             let packet = make(t, kind, C);
-            t.send(&packet)?;
-            let mut copy = packet.clone();
-            (copy.sender, copy.hops) = (D.mid, packet.hops - 1);
-            t.send(&copy)?;
-            not_forwarded(t, &packet)
+            ended_by_copy(t, &packet, D)
         }));
         let id = format!("roam6/CBF/{name}/no-progress");
         all.push(purpose(
@@ -252,11 +260,7 @@ fn area_contention() -> Vec<Purpose> {
         purpose("roam6/AREA/CBF/suppressed", "F.3", "a copy of another station ends the contention", NONE, |t| {
             t.neighbours(&[B, C])?;
             let packet = make(t, Kind::Gbc(AREA1), C);
-            t.send(&packet)?;
-            let mut copy = packet.clone();
-            (copy.sender, copy.hops) = (B.mid, packet.hops - 1);
-            t.send(&copy)?;
-            not_forwarded(t, &packet)
+            ended_by_copy(t, &packet, B)
         }),
         purpose(
             "roam6/AREA/ADVANCED/addressed",
@@ -296,11 +300,7 @@ fn area_advanced() -> Vec<Purpose> {
             |t| {
                 t.neighbours(&[B, C])?;
                 let packet = make(t, Kind::Gbc(AREA1), C);
-                t.send(&packet)?;
-                let mut copy = packet.clone();
-                (copy.sender, copy.hops) = (B.mid, packet.hops - 1);
-                t.send(&copy)?;
-                not_forwarded(t, &packet)
+                ended_by_copy(t, &packet, B)
             },
         ),
         purpose(
@@ -313,10 +313,8 @@ fn area_advanced() -> Vec<Purpose> {
                 let packet = make(t, Kind::Gbc(AREA1), C);
                 let begin = crate::clock::now();
                 t.send(&packet)?;
-                let mut copy = packet.clone();
-                (copy.sender, copy.hops) = (E.mid, packet.hops - 1);
                 sleep(Duration::from_millis(20));
-                t.send(&copy)?;
+                t.send(&forwarded_by(&packet, E))?;
                 let sent = t.expect("copy", move |it| packet.is_copy(it))?;
                 check(sent.at - begin > Duration::from_millis(45), "after the second timer")
             },
@@ -327,7 +325,7 @@ fn area_advanced() -> Vec<Purpose> {
             "a packet that comes from inside its area is not forwarded outside",
             NONE,
             |t| {
-                let inside = super::packets::Node { place: A.place, ..E };
+                let inside = Node { place: A.place, ..E };
                 let mut beacon = make(t, Kind::Beacon, inside);
                 beacon.sender = inside.mid;
                 t.send(&beacon)?;
@@ -392,8 +390,8 @@ fn position_updates() -> Vec<Purpose> {
             let mut packet = make(t, kind, C);
             packet.destination_timestamp = t.timestamp(-5_000);
             packet.kind = match kind {
-                Kind::Guc(_) => Kind::Guc(super::packets::Node { place: A.place, ..D }),
-                _ => Kind::LsReply(super::packets::Node { place: A.place, ..D }),
+                Kind::Guc(_) => Kind::Guc(Node { place: A.place, ..D }),
+                _ => Kind::LsReply(Node { place: A.place, ..D }),
             };
             let (_, sent) = forwarded(t, &packet)?;
             check(destination(&sent) == Some(D.place), "the newer place")
@@ -404,8 +402,8 @@ fn position_updates() -> Vec<Purpose> {
             let mut packet = make(t, kind, C);
             packet.destination_timestamp = t.timestamp(5_000);
             packet.kind = match kind {
-                Kind::Guc(_) => Kind::Guc(super::packets::Node { place: A.place, ..D }),
-                _ => Kind::LsReply(super::packets::Node { place: A.place, ..D }),
+                Kind::Guc(_) => Kind::Guc(Node { place: A.place, ..D }),
+                _ => Kind::LsReply(Node { place: A.place, ..D }),
             };
             let (_, sent) = forwarded(t, &packet)?;
             check(destination(&sent) == Some(A.place), "the place in the packet")

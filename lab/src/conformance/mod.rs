@@ -1,10 +1,9 @@
 //! Conformance tests of GeoNetworking and of IPv6 over it: each purpose is a check against a running roam6, by a tester that
 //! stands for all stations around it.
 //!
-//! Purposes with an identifier that begins with `TP/` are those of ETSI TS 102 871-2 (`TP/GEONW`) and TS 102 859-2
-//! (`TP/IPv6GEO`) whose identifiers are known from public sources. The texts of the two specifications are not available here:
-//! all other purposes are written from the clauses of EN 302 636-4-1 V1.4.1 and EN 302 636-6-1 V1.2.1, in the groups of the
-//! specifications, and have identifiers of roam6.
+//! Twelve purposes have an identifier of ETSI TS 102 871-2 (`TP/GEONW`) or TS 102 859-2 (`TP/IPv6GEO`): public sources show what
+//! these twelve check. The texts of the two specifications are not available here: all other purposes are written from the
+//! clauses of EN 302 636-4-1 V1.4.1 and EN 302 636-6-1 V1.2.1, in the groups of the specifications, and have identifiers of roam6.
 
 mod format;
 mod forwarding;

@@ -1,23 +1,15 @@
 //! Ping, TCP and multicast between two stations on four virtual links at once: two SGVLs, a DGVL and a TVL. All links of a
 //! station have its link-layer address, and so the same link-local address.
 
-use crate::bed::Host;
 use crate::experiments::prelude::*;
 use crate::topology::road::{Road, RoadStation, road_position};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::BindToDevice;
 use roam6_sim::{RadioSpec, Track};
-use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
+use std::net::{Ipv6Addr, UdpSocket};
 
 /// The links beside `gn0`, which has `around`: a circle of the same radius as one of these would be that link.
-const SETTINGS: &str = "[[geo.links]]
-name = \"gn1\"
-area = { latitude = 48.0, longitude = 11.0, a = 1400 }
-[[geo.links]]
-name = \"gn2\"
-area = { latitude = 48.0, longitude = 11.0, a = 1200 }
-[[geo.links]]
-name = \"gn3\"
-hops = 3
-";
+const SETTINGS: &str = include_str!("../topology/three_links.toml");
 const LINKS: [&str; 4] = ["gn0", "gn1", "gn2", "gn3"];
 /// Octets per second of each connection in each direction.
 const TCP_RATE: u64 = 20_000;
@@ -114,18 +106,18 @@ fn carry(stations: &[RoadStation; 2], link: &str, number: u16, count: usize) -> 
 fn send_multicast(near: &RoadStation, far: &RoadStation, link: &str, number: u16, count: usize) -> Result<usize> {
     let group = Ipv6Addr::new(0xff18, 0, 0, 0, 0, 0, 0, 0x70 + number);
     let port = PORT + 100 + number;
-    let index = |host: &Host| host.interface_index(link);
     let into = far.host.in_namespace(|| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port)))??;
-    into.join_multicast_v6(&group, index(&far.host)?)?;
+    into.join_multicast_v6(&group, far.host.interface_index(link)?)?;
     into.set_read_timeout(Some(Duration::from_secs(2)))?;
     let out = near.host.in_namespace(|| UdpSocket::bind((address(number, 1), 0)))??;
-    let to = SocketAddrV6::new(group, port, 0, index(&near.host)?);
+    // A group of admin-local scope has a route by each link, of which the kernel takes the first.
+    setsockopt(&out, BindToDevice, &link.into())?;
     // The report of the membership.
     sleep(Duration::from_secs(1));
     let mut received = 0;
     let mut buffer = [0; 256];
     for _ in 0..count {
-        out.send_to(&[0x55; 64], to)?;
+        out.send_to(&[0x55; 64], (group, port))?;
         received += usize::from(into.recv(&mut buffer).is_ok());
         sleep(INTERVAL);
     }
