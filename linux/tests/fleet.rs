@@ -6,11 +6,13 @@
 
 mod netns;
 
-use etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp};
+use etcd_client::{Client, Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
 use netns::Namespace;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use roam6_linux::fleet::{FleetOptions, Mark, Store, StoreEvent, StoreOptions, Stored, Write, Written};
+use roam6_linux::fleet::{
+    FleetOptions, Mark, Store, StoreEvent, StoreOptions, Stored, Write, Written, copy_file, restore,
+};
 use roam6_linux::{Host, HostEvent, HostOptions};
 use roam6_proto::base::ids::PutId;
 use roam6_proto::contract::fleet::{Commit, FleetEvent, MemberState, StoreFault};
@@ -19,6 +21,7 @@ use roam6_proto::{Input, Item, Key, Output, Put};
 use roam6_wire::HomeAddress;
 use std::future::Future;
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -115,7 +118,7 @@ fn options(member: &str) -> StoreOptions {
         endpoints: vec!["http://[::1]:1".to_owned(), ENDPOINT.to_owned()],
         credentials: None,
         identity: "home agent 2001:db8::1".to_owned(),
-        mark: None,
+        copy: None,
     }
 }
 
@@ -329,59 +332,103 @@ fn write_to_a_store_that_hangs_is_answered_with_the_truth() {
     kept(member.write(write(3, "b/a", stored.1)));
 }
 
-#[test]
-fn member_resumes_from_its_mark_or_begins_with_a_snapshot() {
-    let Some((mut etcd, _namespace)) = Etcd::start("marks", &[]) else { return };
-    let mut one = Member::start(options("ha1"));
-    let mark = one.await_connected();
-    let mut revision = 0;
-    for ticket in 0..20 {
-        revision = kept(one.write(write(ticket, &format!("b/{ticket}"), 0)));
-    }
-    let resume = |mark: &Mark| Member::start(StoreOptions { mark: Some(mark.clone()), ..options("ha2") });
-    let mut resumed = resume(&Mark { revision: revision - 1, ..mark.clone() });
-    let first = resumed.await_event("first change", |event| match event {
-        StoreEvent::SnapshotBegins { .. } => panic!("a snapshot"),
-        StoreEvent::Changed(stored) if stored.key.starts_with("b/") => Some(stored.revision),
-        _ => None,
-    });
-    assert_eq!(first, revision);
-    drop(resumed);
-    // The history before the mark's successor is gone: all keys at one revision.
-    one.await_heartbeat();
-    let head = one.await_heartbeat();
-    operate(|mut client| async move { client.compact(head as i64, None).await });
-    let mut late = resume(&Mark { revision: mark.revision, ..mark.clone() });
-    let begins = late.await_event("snapshot", |event| match event {
-        StoreEvent::SnapshotBegins { head } => Some(*head),
-        StoreEvent::Changed(stored) => panic!("{stored:?} before the snapshot"),
-        _ => None,
-    });
-    assert!(begins >= head);
-    let mut found = 0;
-    let ends = loop {
-        let next = late.await_event("snapshot", |event| match event {
+/// What a member that starts with a copy at `path` is told until it is connected, or serves by its copy: keys of bindings, and
+/// whether it is connected.
+fn start_with_copy(path: &Path) -> (Member, Vec<String>, bool) {
+    let mut member = Member::start(StoreOptions { copy: Some(path.to_owned()), ..options("ha2") });
+    let mut keys = Vec::new();
+    loop {
+        let next = member.await_event("copy", |event| match event {
             StoreEvent::Changed(stored) => Some(Err(stored.key.clone())),
-            StoreEvent::SnapshotEnds { head } => Some(Ok(*head)),
+            StoreEvent::Connected { .. } => Some(Ok(true)),
+            StoreEvent::Copied => Some(Ok(false)),
             _ => None,
         });
         match next {
-            Ok(head) => break head,
-            Err(key) => found += usize::from(key.starts_with("b/")),
+            Ok(connected) => return (member, keys, connected),
+            Err(key) => keys.extend(Some(key).filter(|key| key.starts_with("b/"))),
         }
-    };
-    assert_eq!((ends, found), (begins, 20));
-    late.await_heartbeat();
-    drop((late, one));
-    // A store that was wiped is not believed, and nothing is written into it.
+    }
+}
+
+/// The keys of bindings of a snapshot.
+fn snapshot_of(member: &mut Member) -> usize {
+    member.await_event("snapshot", |event| match event {
+        StoreEvent::SnapshotBegins { .. } => Some(()),
+        StoreEvent::Changed(stored) if stored.key.starts_with("b/") => panic!("{stored:?} before the snapshot"),
+        _ => None,
+    });
+    let mut found = 0;
+    loop {
+        let next = member.await_event("snapshot", |event| match event {
+            StoreEvent::Changed(stored) => Some(Some(stored.key.clone())),
+            StoreEvent::SnapshotEnds { .. } => Some(None),
+            _ => None,
+        });
+        match next {
+            Some(key) => found += usize::from(key.starts_with("b/")),
+            None => return found,
+        }
+    }
+}
+
+#[test]
+fn member_resumes_from_its_copy_or_begins_with_a_snapshot() {
+    let Some((mut etcd, _namespace)) = Etcd::start("copies", &[]) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = copy_file(directory.path(), "north");
+    let mut one = Member::start(options("ha1"));
+    one.await_connected();
+    for ticket in 0..20 {
+        kept(one.write(write(ticket, &format!("b/{ticket}"), 0)));
+    }
+    let (mut member, keys, _) = start_with_copy(&path);
+    assert!(keys.is_empty(), "there was no copy");
+    assert_eq!(snapshot_of(&mut member), 20);
+    member.await_heartbeat();
+    drop(member);
+    kept(one.write(write(20, "b/20", 0)));
+    let (mut member, keys, connected) = start_with_copy(&path);
+    assert_eq!((keys.len(), connected), (20, true));
+    let first = member.await_event("first change", |event| match event {
+        StoreEvent::SnapshotBegins { .. } => panic!("a snapshot"),
+        StoreEvent::Changed(stored) if stored.key.starts_with("b/") => Some(stored.key.clone()),
+        _ => None,
+    });
+    assert_eq!(first, "b/20");
+    member.await_heartbeat();
+    drop(member);
+    // The history after the copy is gone: all keys at one revision.
+    one.await_heartbeat();
+    let head = one.await_heartbeat();
+    operate(|mut client| async move { client.compact(head as i64, None).await });
+    let (mut member, keys, _) = start_with_copy(&path);
+    assert_eq!(keys.len(), 21);
+    assert_eq!(snapshot_of(&mut member), 21);
+    member.await_heartbeat();
+    drop((member, one));
+    // Without its store a member has its copy.
     etcd.kill();
+    let (mut member, keys, connected) = start_with_copy(&path);
+    assert_eq!((keys.len(), connected), (21, false));
+    // A store that was wiped meanwhile is not believed, and nothing is written into it.
     etcd.wipe();
     etcd.restart();
-    let mut wary = resume(&Mark { revision, ..mark });
-    assert!(matches!(wary.await_fault(), StoreFault::RolledBack { seen, .. } if seen == Revision(revision)));
-    let keys =
-        operate(|mut client| async move { client.get("", Some(etcd_client::GetOptions::new().with_all_keys())).await });
-    assert_eq!(keys.count(), 0);
+    assert!(matches!(member.await_fault(), StoreFault::RolledBack { .. }));
+    let all = || operate(|mut client| async move { client.get("", Some(GetOptions::new().with_all_keys())).await });
+    assert_eq!(all().count(), 0);
+    let in_use = restore(&StoreOptions { copy: Some(path.clone()), ..options("ha2") }, |_, _| {}).unwrap_err();
+    assert!(in_use.to_string().contains("open"), "{in_use}");
+    drop(member);
+    // The operator writes the copy into it. A fleet that has begun is left alone.
+    let from_copy = StoreOptions { copy: Some(path.clone()), ..options("ha2") };
+    assert_eq!(restore(&from_copy, |_, _| {}), Ok(21));
+    let again = restore(&from_copy, |_, _| {}).unwrap_err();
+    assert!(again.to_string().contains("has /roam6/north/ already"), "{again}");
+    let (mut member, keys, _) = start_with_copy(&path);
+    assert!(keys.is_empty(), "the copy is of another store");
+    assert_eq!(snapshot_of(&mut member), 21);
+    assert!(path.with_extension("redb.old").exists(), "it is kept");
 }
 
 #[test]

@@ -99,9 +99,14 @@ impl Admin {
     }
 
     fn run<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let late = |_| Err(Error::new("store", "it does not answer"));
-        self.runtime.block_on(async { timeout(PATIENCE, work).await }).unwrap_or_else(late)
+        run(&self.runtime, work)
     }
+}
+
+/// Waits for the store, for as long as a command may.
+pub(super) fn run<T>(runtime: &Runtime, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let late = |_| Err(Error::new("store", "it does not answer"));
+    runtime.block_on(async { timeout(PATIENCE, work).await }).unwrap_or_else(late)
 }
 
 async fn open(options: &StoreOptions, endpoint: &str) -> Result<Client, Error> {
@@ -116,6 +121,6 @@ async fn open(options: &StoreOptions, endpoint: &str) -> Result<Client, Error> {
     Ok(client)
 }
 
-fn refused(error: &EtcdError) -> Error {
+pub(super) fn refused(error: &EtcdError) -> Error {
     Error::new("store", failure(error).fault())
 }

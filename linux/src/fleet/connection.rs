@@ -1,5 +1,6 @@
 //! The connection to the store: one node at a time, the next one as soon as it fails.
 
+use super::copy::OpenCopy;
 use super::fault::{Fault, failure};
 use super::presence::Beats;
 use super::queue::Sink;
@@ -35,6 +36,7 @@ pub(super) struct Connection {
     pub(super) sink: Arc<dyn Sink>,
     /// How far the loop has been told about the store.
     pub(super) position: Mutex<Option<Mark>>,
+    pub(super) copy: Mutex<OpenCopy>,
     /// Fields of the value of this member's own key.
     pub(super) fields: Mutex<BTreeMap<String, serde_json::Value>>,
     /// The lease of that key.
@@ -86,9 +88,11 @@ pub(super) async fn keep_up(connection: Arc<Connection>) {
     let mut pause = PAUSE.0;
     let (mut told, mut last) = (false, None);
     loop {
+        let mut silent = true;
         for endpoint in &connection.options.endpoints {
             let (fault, connected) = session(&connection, endpoint).await;
             connection.clients.set(None);
+            silent &= !connected && matches!(fault, Fault::Unreachable(_) | Fault::Store(StoreFault::NoQuorum));
             if connected {
                 pause = PAUSE.0;
                 told = true;
@@ -103,6 +107,9 @@ pub(super) async fn keep_up(connection: Arc<Connection>) {
         if let Some(why) = last.take_if(|_| !told) {
             told = true;
             connection.sink.push(StoreEvent::Disconnected(why));
+        }
+        if silent && tell_copy(&connection).await {
+            connection.sink.push(StoreEvent::Copied);
         }
         sleep(pause.mul_f64(jitter())).await;
         pause = PAUSE.1.min(pause * 2);
@@ -133,6 +140,9 @@ async fn session(connection: &Connection, endpoint: &str) -> (Fault, bool) {
     if let Some(seen) = seen.filter(|seen| seen.store != store || seen.revision > head) {
         return (rolled_back(head, &seen), false);
     }
+    if lock(&connection.copy).is_of(store, head, &connection.clients) {
+        tell_copy(connection).await;
+    }
     connection.clients.set(Some(client.clone()));
     connection.sink.push(StoreEvent::Connected { endpoint: endpoint.to_owned(), store, head });
     let fault = tokio::select! {
@@ -140,6 +150,17 @@ async fn session(connection: &Connection, endpoint: &str) -> (Fault, bool) {
         fault = watcher::follow(connection, client.clone(), store) => fault,
     };
     (fault, true)
+}
+
+/// Tells the loop what the copy has, the first time only; returns whether there was something to tell.
+async fn tell_copy(connection: &Connection) -> bool {
+    let Some((mark, keys)) = lock(&connection.copy).take() else { return false };
+    for stored in keys {
+        watcher::room(connection).await;
+        connection.sink.push(StoreEvent::Changed(stored));
+    }
+    *lock(&connection.position) = Some(mark);
+    true
 }
 
 /// The store has forgotten what this member has seen.

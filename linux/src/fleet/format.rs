@@ -41,13 +41,20 @@ pub(super) async fn check(client: &Client, connection: &Connection) -> Result<(u
         if let Some(seen) = &*lock(&connection.position) {
             return Err(rolled_back(head, seen));
         }
-        let ours = Format { format: FORMAT, store: RandomState::new().hash_one(head), identity: identity.clone() };
-        let value = serde_json::to_vec(&ours).map_err(|error| Fault::Unreachable(error.to_string()))?;
+        let value = new_value(identity);
         let absent = Compare::create_revision(key.clone(), CompareOp::Equal, 0);
         let txn = Txn::new().when([absent]).and_then([TxnOp::put(key.clone(), value, None)]);
         // Another member may be the first at the same time: what is there then counts.
         client.txn(txn).await.map_err(fault)?;
     }
+}
+
+/// The value for a store without a fleet.
+pub(super) fn new_value(identity: &str) -> Vec<u8> {
+    let store = RandomState::new().hash_one(identity);
+    let ours = Format { format: FORMAT, store, identity: identity.to_owned() };
+    // Cannot fail: numbers and a text.
+    serde_json::to_vec(&ours).unwrap_or_default()
 }
 
 pub(super) fn compare(value: &[u8], identity: &str) -> Result<u64, StoreFault> {

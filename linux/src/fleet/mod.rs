@@ -3,23 +3,28 @@
 //!
 //! Every write is a compare-and-set: it takes effect only if its key is still at the revision that the writer has seen. What
 //! waits when a transaction returns goes next, in one transaction; there is no timer. One watch of all keys of the fleet
-//! brings what other members write; it resumes where it broke off, or begins anew with a snapshot.
+//! brings what other members write; it resumes where it broke off, or begins with a snapshot. A copy of the store on this
+//! member's disk outlives the program.
 
 #![allow(clippy::disallowed_methods, reason = "the thread waits for the store in real time")]
 
 mod admin;
 mod batch;
 mod connection;
+mod copy;
 mod fault;
 mod format;
 mod presence;
 mod queue;
+mod restore;
 mod thread;
 pub(crate) mod value;
 mod watcher;
 mod writer;
 
 pub use admin::{Admin, SharedTable};
+pub use copy::file as copy_file;
+pub use restore::restore;
 
 use crate::error::{Context, Error};
 use core::time::Duration;
@@ -31,6 +36,7 @@ use roam6_proto::contract::item::fleet::MAX_VALUE;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -56,9 +62,8 @@ pub struct StoreOptions {
     pub credentials: Option<(String, String)>,
     /// What all members of the fleet have in common, as text: another text in the store means another fleet.
     pub identity: String,
-    /// Until where this member has followed the store before, and how the store called itself then. Without it a snapshot
-    /// comes first.
-    pub mark: Option<Mark>,
+    /// The file of this member's copy of the store, from which it resumes; without one a snapshot comes first.
+    pub copy: Option<PathBuf>,
 }
 
 /// A member of a fleet, as its host needs to know it.
@@ -151,6 +156,8 @@ pub enum StoreEvent {
     },
     /// The connection is lost, and why.
     Disconnected(String),
+    /// The keys of the copy were told: the store does not answer.
+    Copied,
     /// What the operator must mend; not twice in a row.
     Fault(StoreFault),
     /// A write has its answer; those of one key come in the order of the writes.

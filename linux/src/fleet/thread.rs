@@ -1,6 +1,7 @@
 //! The thread: takes requests of the loop until it is told to stop.
 
 use super::connection::{Clients, Connection, keep_up, lock};
+use super::copy::OpenCopy;
 use super::presence;
 use super::queue::Sink;
 use super::writer::Writer;
@@ -23,7 +24,8 @@ pub(super) async fn run(
 ) {
     let clients = Clients::new(&options.fleet, sink.clone());
     let connection = Arc::new(Connection {
-        position: Mutex::new(options.mark.clone()),
+        position: Mutex::default(),
+        copy: Mutex::new(OpenCopy::open(options.copy.as_deref(), &clients)),
         options,
         clients: clients.clone(),
         sink: sink.clone(),

@@ -57,6 +57,7 @@ pub(crate) fn input(own: &str, event: StoreEvent) -> Option<Input> {
         StoreEvent::Written { key, id, written } => return outcome(&key, id, written),
         StoreEvent::Connected { .. } => FleetEvent::Connected,
         StoreEvent::Disconnected(why) => FleetEvent::Disconnected(why),
+        StoreEvent::Copied => FleetEvent::Copied,
         StoreEvent::Fault(fault) => FleetEvent::Fault(fault),
         StoreEvent::SnapshotBegins { head } => FleetEvent::SnapshotBegins(Revision(head)),
         StoreEvent::SnapshotEnds { head } => FleetEvent::SnapshotEnds(Revision(head)),

@@ -28,7 +28,9 @@ pub(super) async fn follow(connection: &Connection, client: Client, store: u64) 
             Some(mark) => mark.revision,
             None => match snapshot(connection, &client).await {
                 Ok(head) => {
-                    *lock(&connection.position) = Some(Mark { store, revision: head });
+                    let mark = Mark { store, revision: head };
+                    lock(&connection.copy).mark(mark.clone());
+                    *lock(&connection.position) = Some(mark);
                     head
                 }
                 Err(fault) => return fault,
@@ -56,6 +58,7 @@ async fn snapshot(connection: &Connection, client: &Client) -> Result<u64, Fault
             Some(head) => head,
             None => {
                 let at = page.header().map_or(0, |header| unsigned(header.revision()));
+                lock(&connection.copy).begin_snapshot();
                 connection.sink.push(StoreEvent::SnapshotBegins { head: at });
                 at
             }
@@ -63,7 +66,9 @@ async fn snapshot(connection: &Connection, client: &Client) -> Result<u64, Fault
         head = Some(at);
         for found in page.kvs() {
             room(connection).await;
-            connection.sink.push(StoreEvent::Changed(stored(connection, found, true)));
+            let stored = stored(connection, found, true);
+            lock(&connection.copy).change(&stored);
+            connection.sink.push(StoreEvent::Changed(stored));
         }
         match page.kvs().last().filter(|_| page.more()) {
             Some(last) => start = [last.key(), &[0]].concat(),
@@ -132,11 +137,14 @@ async fn tell(connection: &Connection, response: &WatchResponse, store: u64) {
         {
             heartbeat = lock(&connection.beats).answer(value).or(heartbeat);
         }
+        lock(&connection.copy).change(&stored);
         connection.sink.push(StoreEvent::Changed(stored));
     }
     if last > 0 {
         // All changes of one revision come in one message.
-        *lock(&connection.position) = Some(Mark { store, revision: last });
+        let mark = Mark { store, revision: last };
+        lock(&connection.copy).mark(mark.clone());
+        *lock(&connection.position) = Some(mark);
         connection.sink.push(StoreEvent::Head { revision: last, heartbeat });
     }
 }
@@ -150,7 +158,7 @@ fn stored(connection: &Connection, found: &KeyValue, present: bool) -> Stored {
 }
 
 /// Waits while the loop is behind.
-async fn room(connection: &Connection) {
+pub(super) async fn room(connection: &Connection) {
     while connection.sink.is_full() {
         connection.sink.drained().notified().await;
     }

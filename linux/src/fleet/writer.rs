@@ -22,8 +22,9 @@ use tokio::time::{sleep, timeout};
 const MAX_TRANSACTIONS: usize = 2;
 /// After this time without an answer the keys are read.
 const DOUBT: Duration = Duration::from_millis(300);
-/// After this time a write is answered with [`Written::Unknown`].
-const GIVE_UP: Duration = Duration::from_millis(2500);
+/// After this time a write is answered with [`Written::Unknown`]: an election of a leader takes 1 to 2 s, and only then do the
+/// next transactions begin.
+const GIVE_UP: Duration = Duration::from_millis(2000);
 /// Pause between two readings.
 const READ_PAUSE: Duration = Duration::from_millis(50);
 

@@ -52,6 +52,8 @@ pub enum FleetEvent {
     Connected,
     /// The store does not answer, and why; the connection is established again and again.
     Disconnected(String),
+    /// The copy on disk was given, and the store does not answer.
+    Copied,
     /// The state of a home address: from the copy on disk before the first [`FleetEvent::Connected`], in a snapshot, or as
     /// it changes. Changes that this member has made come too.
     Stored(Stored),
@@ -162,6 +164,12 @@ pub enum StoreFault {
     /// The majority of its nodes does not answer.
     #[display("the store has no quorum")]
     NoQuorum,
+    /// This member's copy of it on disk is not written any more, or begins again.
+    #[display("the copy of the store on disk: {why}")]
+    Copy {
+        /// Why.
+        why: String,
+    },
     /// It is older than what this member has seen of it: it was wiped, or restored from a backup.
     #[display(
         "the store is at revision {head}, and this member has seen {seen}: it was wiped, or restored from a backup"

@@ -2,6 +2,8 @@
 
 use super::output::{print, rendered};
 use super::socket::SocketArgs;
+#[cfg(feature = "fleet")]
+use crate::config;
 use crate::control::Request;
 use crate::control::client::{execute, view};
 use crate::control::part::Part;
@@ -10,10 +12,14 @@ use crate::render::fleet;
 use clap::Subcommand;
 use roam6_proto::contract::command::FleetCommand as Command;
 use roam6_proto::contract::fleet::MemberState;
-use std::path::Path;
+#[cfg(feature = "fleet")]
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// Where the daemon has its settings.
+const CONFIG: &str = "/etc/roam6/roam6.toml";
 /// Time between two looks at the state of the daemon.
 const POLL: Duration = Duration::from_millis(200);
 
@@ -44,9 +50,21 @@ Example: roam6 fleet drain --wait")]
         #[command(flatten)]
         socket: SocketArgs,
     },
-    /// Serve again after a drain
-    #[command(after_help = "Example: roam6 fleet restore")]
+    /// Serve again after a drain; with --store, write this member's copy of the store into an empty store
+    #[command(after_help = "\
+With --store: for a fleet whose store is lost without a backup. All members are stopped and the store is empty; one of them writes
+its copy, with the bindings and the rows of the prefix table, and then all members are started. Nothing is written into a store
+that has the fleet already.
+
+Example: roam6 fleet restore
+Example: systemctl stop roam6; roam6 fleet restore --store; systemctl start roam6")]
     Restore {
+        /// Write this member's copy of the store into an empty store
+        #[arg(long, conflicts_with = "run_dir")]
+        store: bool,
+        /// The daemon's configuration, with --store
+        #[arg(long, value_name = "FILE", default_value = CONFIG, requires = "store")]
+        config: PathBuf,
         #[command(flatten)]
         socket: SocketArgs,
     },
@@ -60,7 +78,8 @@ pub(crate) fn run(command: &FleetCommand) -> Result<ExitCode, Failure> {
     match command {
         FleetCommand::Status { json, socket } => status(*json, &socket.path()),
         FleetCommand::Drain { wait, socket } => drain(*wait, &socket.path()),
-        FleetCommand::Restore { socket } => execute(&Request::Fleet(Command::Restore), &socket.path()),
+        FleetCommand::Restore { store: true, config, .. } => restore_store(config),
+        FleetCommand::Restore { socket, .. } => execute(&Request::Fleet(Command::Restore), &socket.path()),
     }
 }
 
@@ -78,6 +97,33 @@ fn drain(wait: bool, socket: &Path) -> Result<ExitCode, Failure> {
         std::thread::sleep(POLL);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the copy of this member into an empty store.
+#[cfg(feature = "fleet")]
+fn restore_store(path: &Path) -> Result<ExitCode, Failure> {
+    let config = config::load(path).map_err(Failure::Config)?;
+    let options = config.fleet.as_ref().and_then(|fleet| fleet.host_options(&config.state_dir));
+    let Some(options) = options else {
+        return Err(Failure::Other(format!("{}: no [fleet] with a store", path.display())));
+    };
+    let is_terminal = std::io::stderr().is_terminal();
+    let progress = |done: usize, all: usize| {
+        if is_terminal {
+            eprint!("\r{done} of {all} keys");
+        }
+    };
+    let written = roam6_linux::fleet::restore(&options.store, progress);
+    if is_terminal {
+        eprintln!();
+    }
+    println!("{} keys restored; start all members", written?);
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(not(feature = "fleet"))]
+fn restore_store(_: &Path) -> Result<ExitCode, Failure> {
+    Err(Failure::Other("this build has no fleet; install the Debian package".to_owned()))
 }
 
 fn state(socket: &Path) -> Result<MemberState, Failure> {

@@ -26,11 +26,11 @@ mod with_fleet {
     use crate::config::toml_reader::from_toml;
     use core::ops::RangeInclusive;
     use core::time::Duration;
-    use roam6_linux::fleet::{FleetOptions, StoreOptions, own_addresses};
+    use roam6_linux::fleet::{FleetOptions, StoreOptions, copy_file, own_addresses};
     use roam6_proto::contract::config::fleet::{AnnounceConfig, FleetConfig};
     use roam6_wire::Prefix;
     use std::net::{Ipv6Addr, SocketAddr};
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     /// How long a member may be announced after it was told to stop.
     const DRAIN: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(60);
@@ -58,15 +58,15 @@ mod with_fleet {
     }
 
     impl Fleet {
-        /// What the host needs to know; `None` without a store.
-        pub(crate) fn host_options(&self) -> Option<FleetOptions> {
+        /// What the host needs to know; `None` without a store. The copy of the store is in `state_dir`.
+        pub(crate) fn host_options(&self, state_dir: &Path) -> Option<FleetOptions> {
             let store = StoreOptions {
                 fleet: self.config.name.clone(),
                 member: self.config.member.clone(),
                 endpoints: self.store.clone(),
                 credentials: self.credentials.clone(),
                 identity: self.identity.clone(),
-                mark: None,
+                copy: Some(copy_file(state_dir, &self.config.name)),
             };
             let version = env!("CARGO_PKG_VERSION").to_owned();
             (!self.store.is_empty()).then(|| FleetOptions { store, version, addresses: own_addresses(self.address) })

@@ -149,7 +149,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         #[cfg(feature = "geo-security")]
         signing_keys: config.geo.as_ref().map(|geo| geo_tickets::signing_keys(&geo.keys)).unwrap_or_default(),
         #[cfg(feature = "fleet")]
-        fleet: config.fleet.as_ref().and_then(crate::config::fleet::Fleet::host_options),
+        fleet: config.fleet.as_ref().and_then(|fleet| fleet.host_options(&config.state_dir)),
         device: TUNNEL_DEVICE.to_owned(),
         dsmip_addresses: udp_encap_addresses(config),
         udp6_addresses: udp6_addresses(config),

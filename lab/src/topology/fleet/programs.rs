@@ -78,7 +78,8 @@ pub(super) fn etcd(host: &Host, number: usize) -> Result<Service> {
         ["--logger", "zap"],
         ["--log-level", "error"],
     ];
-    let arguments = arguments.concat().into_iter().map(str::to_owned).collect();
+    // Without a vote of its own, a node that comes back after a partition costs no election.
+    let arguments = arguments.concat().into_iter().chain(["--pre-vote"]).map(str::to_owned).collect();
     let log = host.folder().join("etcd.log");
     let mut node = Service { host: host.clone(), program: "etcd", arguments, log, process: None };
     node.spawn()?;

@@ -22,8 +22,8 @@ const TRIES: usize = 5;
 /// See [`Failure`]. Nothing was added then, unless the store did not answer.
 pub(super) fn add_row(args: &EnrollArgs) -> Result<String, Failure> {
     let path = args.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG));
-    let Config { home_agent, fleet, .. } = config::load(&path).map_err(Failure::Config)?;
-    let store = fleet.and_then(|fleet| fleet.host_options()).map(|options| options.store);
+    let Config { home_agent, fleet, state_dir, .. } = config::load(&path).map_err(Failure::Config)?;
+    let store = fleet.and_then(|fleet| fleet.host_options(&state_dir)).map(|options| options.store);
     let (Some(agent), Some(store)) = (home_agent, store) else {
         let what = "no [fleet] with a store; run it at a member, or add the row to a file with --table";
         return Err(Failure::Other(format!("{}: {what}", path.display())));

@@ -15,6 +15,7 @@ mod with_fleet {
     use crate::config::tests::{MR, problems};
     use core::time::Duration;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
 
     const FLEET: &str = "\
 [fleet]
@@ -31,7 +32,7 @@ store = [\"http://[::1]:2379\", \"http://127.0.0.1:2379/\"]
         assert_eq!((fleet.config.drain, fleet.config.announce), (Duration::from_secs(5), None));
         let of_agent = config.home_agent.unwrap().config.fleet.unwrap();
         assert_eq!(*of_agent, fleet.config);
-        let options = fleet.host_options().unwrap();
+        let options = fleet.host_options(Path::new("/state")).unwrap();
         assert_eq!(options.store.identity, "home agent 2001:db8:1::1 of 2001:db8:1::/64");
         // The name of the machine is that of the member.
         let usual = FLEET.replace("member = \"ha1\"\n", "announce = {}\n");
@@ -47,7 +48,7 @@ store = [\"http://[::1]:2379\", \"http://127.0.0.1:2379/\"]
         let config = config.unwrap();
         assert!(config.home_agent.unwrap().config.fleet.is_none());
         let fleet = config.fleet.unwrap();
-        assert!(fleet.host_options().is_none());
+        assert!(fleet.host_options(Path::new("/state")).is_none());
         assert_eq!(fleet.config.announce.map(|announce| announce.table), Some(200));
     }
 
@@ -88,7 +89,7 @@ store = [\"http://[::1]:2379\", \"http://127.0.0.1:2379/\"]
         let found = read(&text).unwrap_err();
         assert!(found[0].contains("readable by all users"), "{found:?}");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let options = read(&text).unwrap().fleet.unwrap().host_options().unwrap();
+        let options = read(&text).unwrap().fleet.unwrap().host_options(Path::new("/state")).unwrap();
         assert_eq!(options.store.credentials, Some(("roam6".to_owned(), "secret".to_owned())));
     }
 }

@@ -14,6 +14,8 @@ const STREAK: u8 = 3;
 const LAST_PACKETS: Duration = Duration::from_secs(1);
 /// Heartbeats of another member that its clock is judged by: the one with the least delay counts.
 const CLOCK_SAMPLES: usize = 10;
+/// Time that a member which starts waits for the store, before it serves by its copy.
+const COPY_PATIENCE: Duration = Duration::from_secs(3);
 /// Maximum other members.
 pub(super) const MAX_MEMBERS: usize = 64;
 
@@ -33,6 +35,8 @@ pub(super) struct Membership {
     complete: bool,
     /// Since when the store does not work.
     lost: Option<Time>,
+    /// When the copy on disk was given in place of the store.
+    copied: Option<Time>,
     /// The present fault of the store.
     fault: Option<String>,
     others: BTreeMap<String, Other>,
@@ -79,6 +83,7 @@ impl Membership {
             fresh_until: Time::ZERO,
             complete: false,
             lost: None,
+            copied: None,
             fault: None,
             others: BTreeMap::new(),
         }
@@ -149,8 +154,18 @@ impl Membership {
 
     /// The store answers; returns for how long it did not.
     pub(super) fn connected(&mut self, now: Time) -> Option<Duration> {
-        self.fault = None;
+        (self.fault, self.copied) = (None, None);
         self.lost.map(|lost| now.since(lost))
+    }
+
+    /// The copy on disk was given, because the store does not answer.
+    pub(super) fn copied(&mut self, now: Time) {
+        self.copied = Some(now);
+    }
+
+    /// When this member serves by its copy, if the store does not answer before.
+    fn copy_serves_at(&self) -> Option<Time> {
+        self.copied.map(|copied| copied + COPY_PATIENCE)
     }
 
     /// The store cannot be used.
@@ -232,6 +247,10 @@ impl Membership {
                 self.lost = None;
                 Some(self.change(now, MemberState::Healthy, "knows all bindings"))
             }
+            MemberState::Joining if settled && self.copy_serves_at().is_some_and(|at| now >= at) => {
+                self.lost.get_or_insert(now);
+                Some(self.change(now, MemberState::Degraded, "the store does not answer: serves by its copy"))
+            }
             MemberState::Degraded if usable => {
                 self.lost = None;
                 Some(self.change(now, MemberState::Healthy, "the store works again"))
@@ -258,7 +277,8 @@ impl Membership {
             MemberState::Healthy => Some(self.fresh_until),
             MemberState::Draining if now < self.since + self.drain => Some(self.since + self.drain),
             MemberState::Draining => Some(self.since + self.drain + LAST_PACKETS),
-            MemberState::Joining | MemberState::Degraded | MemberState::Gone => None,
+            MemberState::Joining => self.copy_serves_at().filter(|at| *at > now),
+            MemberState::Degraded | MemberState::Gone => None,
         }
     }
 }

@@ -135,10 +135,11 @@ impl HomeAgent {
             FleetEvent::Fault(fault) => {
                 let report = FleetReport::StoreFault { fault: fault.clone() };
                 match fault {
-                    StoreFault::Damaged { .. } => out.report(report),
+                    StoreFault::Damaged { .. } | StoreFault::Copy { .. } => out.report(report),
                     _ => self.lose_store(now, report, out),
                 }
             }
+            FleetEvent::Copied => fleet.membership.copied(now),
             FleetEvent::Stored(stored) => self.adopt(now, stored, out),
             FleetEvent::SnapshotBegins(_) => self.begin_snapshot(),
             FleetEvent::SnapshotEnds(head) => self.end_snapshot(now, *head, out),

@@ -54,6 +54,26 @@ fn heartbeats_during_a_snapshot_prove_nothing() {
 }
 
 #[test]
+fn a_member_that_starts_without_its_store_serves_by_its_copy() {
+    let mut bench = Bench::joining(fleet_config());
+    bench.event(FleetEvent::Copied);
+    bench.bed.advance(Duration::from_millis(2900));
+    assert_eq!((bench.state(), metric(&bench)), (MemberState::Joining, None), "the store may come yet");
+    bench.bed.advance(Duration::from_millis(200));
+    assert_eq!((bench.state(), metric(&bench)), (MemberState::Degraded, Some(200)));
+    assert!(has_silently_dropped(&bench.bed.send(&Update::new(1, "2001:db8:1::100"))));
+    bench.event(FleetEvent::Connected);
+    bench.beat(3);
+    assert_eq!((bench.state(), metric(&bench)), (MemberState::Healthy, Some(100)));
+    // One whose store answers in time reads that first.
+    let mut bench = Bench::joining(fleet_config());
+    bench.event(FleetEvent::Copied);
+    bench.event(FleetEvent::Connected);
+    bench.bed.advance(Duration::from_secs(10));
+    assert_eq!((bench.state(), metric(&bench)), (MemberState::Joining, None));
+}
+
+#[test]
 fn a_member_without_its_heartbeats_is_degraded_and_forwards() {
     let mut bench = Bench::new(fleet_config());
     let (put, _) = bench.send(&Update::new(1, "2001:db8:1::100"));

@@ -1,0 +1,391 @@
+//! This member's copy of the store, in a database file of its own: bindings, rows of the prefix table and prefixes of the pool.
+//! A member that starts reads the copy and then only what has changed since; without its store it serves by the copy, and
+//! `roam6 fleet restore --store` writes it into an empty store.
+//!
+//! A thread of its own writes the file, so that a slow disk delays neither heartbeats nor commits. The copy has a mark as soon as
+//! it is complete; while it has none, it counts for nothing.
+
+use super::connection::Clients;
+use super::{Mark, Stored};
+use crate::error::{Context, Error};
+use core::time::Duration;
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use roam6_proto::contract::fleet::StoreFault;
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Revision and value of each key.
+const KEYS: TableDefinition<&str, (u64, &[u8])> = TableDefinition::new("keys");
+/// The mark: number of the store and revision.
+const MARK: TableDefinition<(), (u64, u64)> = TableDefinition::new("mark");
+/// What a change must belong to; heartbeats and path MTUs end by themselves.
+const COPIED: [&str; 3] = ["b/", "r/", "pool/"];
+/// Interval between two transactions.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Changes of one transaction of a snapshot.
+const BATCH: usize = 16_384;
+/// Changes that may wait for the disk; with more the copy is given up.
+const MAX_WAITING: usize = 65_536;
+/// Only the daemon's user reads the file: rows have keys.
+const MODE: u32 = 0o600;
+/// Memory for pages, octets.
+const CACHE: usize = 8 * 1024 * 1024;
+
+/// What the thread of the copy is told.
+enum Change {
+    /// A key has changed.
+    Key(Stored),
+    /// A snapshot begins: what it does not name is gone.
+    Snapshot,
+    /// All changes up to here were told.
+    Mark(Mark),
+}
+
+/// The copy of a running member, if it has one, and what the loop was not told of it.
+#[derive(Default)]
+pub(super) struct OpenCopy {
+    path: Option<PathBuf>,
+    copy: Option<Copy>,
+    content: Option<Content>,
+}
+
+impl OpenCopy {
+    /// Opens the copy at `path`. A member serves without it; `clients` tell the loop why it has none.
+    pub(super) fn open(path: Option<&Path>, clients: &Clients) -> OpenCopy {
+        let Some(path) = path else { return OpenCopy::default() };
+        let given_up = clients.clone();
+        let fail = move |why| given_up.report(StoreFault::Copy { why: format!("{why}; it is not written any more") });
+        match Copy::open(path, fail) {
+            Ok((copy, content)) => OpenCopy { path: Some(path.to_owned()), copy: Some(copy), content: Some(content) },
+            Err(error) => {
+                clients.report(StoreFault::Copy { why: format!("{error}; there is none") });
+                OpenCopy::default()
+            }
+        }
+    }
+
+    /// Whether what was not told so far may be told before the changes of a store: it is of that one, and not newer. If it is
+    /// not, it is set aside, because it may be all that is left of a store that was lost.
+    pub(super) fn is_of(&mut self, store: u64, head: u64, clients: &Clients) -> bool {
+        let mark = self.content.as_ref().and_then(|content| content.mark.as_ref());
+        let is_of = mark.is_some_and(|mark| mark.store == store && mark.revision <= head);
+        if mark.is_some() && !is_of {
+            self.set_aside(clients);
+        }
+        is_of
+    }
+
+    fn set_aside(&mut self, clients: &Clients) {
+        let Some(path) = std::mem::take(self).path else { return };
+        let aside = path.with_extension("redb.old");
+        let why = match fs::rename(&path, &aside) {
+            Ok(()) => {
+                format!("it is not of this store, and was moved to {}; a copy of this store begins", aside.display())
+            }
+            Err(error) => format!("it is not of this store, and cannot be moved to {}: {error}", aside.display()),
+        };
+        clients.report(StoreFault::Copy { why });
+        *self = OpenCopy::open(Some(&path), clients);
+        self.content = None;
+    }
+
+    /// Takes out what the loop was not told.
+    pub(super) fn take(&mut self) -> Option<(Mark, Vec<Stored>)> {
+        let Content { mark, keys } = self.content.take()?;
+        mark.map(|mark| (mark, keys))
+    }
+
+    /// A key has changed.
+    pub(super) fn change(&mut self, stored: &Stored) {
+        if COPIED.iter().any(|prefix| stored.key.starts_with(prefix)) {
+            self.send(|| Change::Key(stored.clone()));
+        }
+    }
+
+    /// A snapshot begins: what it does not name is gone.
+    pub(super) fn begin_snapshot(&mut self) {
+        self.send(|| Change::Snapshot);
+    }
+
+    /// All changes up to `mark` were told.
+    pub(super) fn mark(&mut self, mark: Mark) {
+        self.send(|| Change::Mark(mark));
+    }
+
+    fn send(&mut self, change: impl FnOnce() -> Change) {
+        if let Some(copy) = &mut self.copy {
+            copy.send(change());
+        }
+    }
+}
+
+/// The file, and the thread that writes it.
+struct Copy {
+    sender: Option<SyncSender<Change>>,
+    /// The disk was slower than the store for too long.
+    overrun: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The content of a copy.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub(super) mark: Option<Mark>,
+    /// Empty without a mark.
+    pub(super) keys: Vec<Stored>,
+}
+
+impl Copy {
+    /// Opens the copy at `path`, or creates it, and reads it. A damaged file is replaced. `fail` is called once, if the copy is
+    /// given up.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    fn open(path: &Path, fail: impl FnOnce(String) + Send + 'static) -> Result<(Copy, Content), Error> {
+        let found =
+            open(path).and_then(|database| Ok((read(&database).map_err(|error| failed(path, error))?, database)));
+        let (content, database) = match found {
+            Ok(found) => found,
+            Err(_) => {
+                fs::remove_file(path).context(path.display())?;
+                (Content::default(), open(path)?)
+            }
+        };
+        let (sender, receiver) = sync_channel(MAX_WAITING);
+        let overrun = Arc::<AtomicBool>::default();
+        let (path, is_overrun) = (path.to_owned(), overrun.clone());
+        let work = move || {
+            let written = Writer { database, pending: Pending::default() }.run(&receiver);
+            match written {
+                Err(error) => fail(failed(&path, error).to_string()),
+                Ok(()) if is_overrun.load(Ordering::Relaxed) => {
+                    fail(format!("{}: the disk is too slow", path.display()))
+                }
+                Ok(()) => {}
+            }
+        };
+        let thread =
+            std::thread::Builder::new().name("fleet-copy".to_owned()).spawn(work).context("copy of the store")?;
+        Ok((Copy { sender: Some(sender), overrun, thread: Some(thread) }, content))
+    }
+
+    fn send(&mut self, change: Change) {
+        let sent = self.sender.as_ref().map(|sender| sender.try_send(change));
+        if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
+            // Its last mark stays true: a later start follows the store from there.
+            self.overrun.store(true, Ordering::Relaxed);
+            self.sender = None;
+        }
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Reads the copy at `path`, of a member that does not run.
+///
+/// # Errors
+/// There is none, it is damaged, or a daemon has it open.
+pub(super) fn load(path: &Path) -> Result<Content, Error> {
+    fs::metadata(path).context(path.display())?;
+    read(&open(path)?).map_err(|error| failed(path, error))
+}
+
+/// The file of the copy of a fleet.
+pub fn file(directory: &Path, fleet: &str) -> PathBuf {
+    directory.join(format!("fleet-{fleet}.redb"))
+}
+
+fn open(path: &Path) -> Result<Database, Error> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).context(directory.display())?;
+    }
+    let database = Database::builder().set_cache_size(CACHE).create(path).map_err(|error| failed(path, error))?;
+    fs::set_permissions(path, Permissions::from_mode(MODE)).context(path.display())?;
+    Ok(database)
+}
+
+fn failed(path: &Path, error: impl Into<redb::Error>) -> Error {
+    Error::new(path.display(), error.into())
+}
+
+fn read(database: &Database) -> Result<Content, redb::Error> {
+    // Tables exist after the first write only.
+    let created = database.begin_write()?;
+    created.open_table(KEYS)?;
+    created.open_table(MARK)?;
+    created.commit()?;
+    let transaction = database.begin_read()?;
+    let mark = transaction.open_table(MARK)?.get(())?.map(|mark| mark.value());
+    let Some((store, revision)) = mark else { return Ok(Content::default()) };
+    let mut keys = Vec::new();
+    for entry in transaction.open_table(KEYS)?.iter()? {
+        let (key, value) = entry?;
+        let (revision, value) = value.value();
+        keys.push(Stored { key: key.value().to_owned(), value: Some(value.to_vec()), revision });
+    }
+    Ok(Content { mark: Some(Mark { store, revision }), keys })
+}
+
+/// Changes that the file does not have.
+#[derive(Default)]
+struct Pending {
+    keys: BTreeMap<String, Stored>,
+    /// What the file had before counts no more.
+    replaces: bool,
+    /// A snapshot is not complete: the file has no mark meanwhile.
+    partial: bool,
+    mark: Option<Mark>,
+}
+
+/// The thread that writes the file.
+struct Writer {
+    database: Database,
+    pending: Pending,
+}
+
+impl Writer {
+    /// Writes until the member ends.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn run(mut self, changes: &Receiver<Change>) -> Result<(), redb::Error> {
+        let mut next = Instant::now() + INTERVAL;
+        loop {
+            match changes.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(change) => self.pending.take(change),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.write(),
+            }
+            if Instant::now() >= next || self.pending.partial && self.pending.keys.len() >= BATCH {
+                self.write()?;
+                next = Instant::now() + INTERVAL;
+            }
+        }
+    }
+
+    /// Writes what is pending, in one transaction. Keys may be newer than the mark: their changes come again.
+    fn write(&mut self) -> Result<(), redb::Error> {
+        if self.pending.mark.is_none() && !self.pending.partial {
+            return Ok(());
+        }
+        let pending = self.pending.rest();
+        let transaction = self.database.begin_write()?;
+        store(&transaction, &pending)?;
+        Ok(transaction.commit()?)
+    }
+}
+
+impl Pending {
+    fn take(&mut self, change: Change) {
+        match change {
+            Change::Key(stored) => {
+                self.keys.insert(stored.key.clone(), stored);
+            }
+            Change::Snapshot => *self = Pending { replaces: true, partial: true, ..Pending::default() },
+            Change::Mark(mark) => {
+                self.partial = false;
+                self.mark = Some(mark);
+            }
+        }
+    }
+
+    /// Takes everything out.
+    fn rest(&mut self) -> Pending {
+        let partial = self.partial;
+        std::mem::replace(self, Pending { partial, ..Pending::default() })
+    }
+}
+
+fn store(transaction: &WriteTransaction, pending: &Pending) -> Result<(), redb::Error> {
+    let mut keys = transaction.open_table(KEYS)?;
+    let mut mark = transaction.open_table(MARK)?;
+    if pending.replaces {
+        keys.retain(|_, _| false)?;
+    }
+    for (key, stored) in &pending.keys {
+        match &stored.value {
+            Some(value) => keys.insert(key.as_str(), (stored.revision, value.as_slice()))?,
+            None => keys.remove(key.as_str())?,
+        };
+    }
+    match &pending.mark {
+        Some(Mark { store, revision }) => mark.insert((), (*store, *revision))?,
+        None => mark.remove(())?,
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn stored(key: &str, value: &str, revision: u64) -> Stored {
+        let value = Some(value).filter(|value| !value.is_empty()).map(|value| value.as_bytes().to_vec());
+        Stored { key: key.to_owned(), value, revision }
+    }
+
+    fn open_copy(path: &Path) -> (OpenCopy, Content) {
+        let (copy, content) = Copy::open(path, |why| panic!("{why}")).unwrap();
+        (OpenCopy { path: None, copy: Some(copy), content: None }, content)
+    }
+
+    #[test]
+    fn copy_has_the_keys_up_to_its_mark() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = file(directory.path(), "north");
+        let (mut copy, content) = open_copy(&path);
+        assert!(content.mark.is_none() && content.keys.is_empty());
+        copy.begin_snapshot();
+        copy.change(&stored("b/1", "one", 3));
+        copy.change(&stored("b/2", "two", 4));
+        copy.change(&stored("m/ha1", "no part of it", 5));
+        copy.mark(Mark { store: 7, revision: 5 });
+        drop(copy);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, MODE);
+        let (mut copy, content) = open_copy(&path);
+        assert_eq!(content.mark, Some(Mark { store: 7, revision: 5 }));
+        assert_eq!(content.keys, [stored("b/1", "one", 3), stored("b/2", "two", 4)]);
+        copy.change(&stored("b/1", "", 6));
+        copy.change(&stored("r/3", "three", 7));
+        copy.mark(Mark { store: 7, revision: 7 });
+        drop(copy);
+        assert_eq!(load(&path).unwrap().keys, [stored("b/2", "two", 4), stored("r/3", "three", 7)]);
+    }
+
+    #[test]
+    fn incomplete_snapshot_and_damaged_file_count_for_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = file(directory.path(), "north");
+        let (mut copy, _) = open_copy(&path);
+        copy.begin_snapshot();
+        copy.change(&stored("b/1", "one", 3));
+        copy.mark(Mark { store: 7, revision: 5 });
+        copy.begin_snapshot();
+        copy.change(&stored("b/2", "two", 9));
+        drop(copy);
+        let content = load(&path).unwrap();
+        assert!(content.mark.is_none() && content.keys.is_empty(), "{content:?}");
+        fs::write(&path, b"no database").unwrap();
+        assert!(load(&path).is_err());
+        let (_copy, content) = open_copy(&path);
+        assert!(content.mark.is_none());
+        assert!(load(&path).is_err(), "the copy of a running member");
+        assert!(load(&directory.path().join("absent")).is_err());
+    }
+}
