@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Burst and interval of reports.
 const REPORT_BURST: u32 = 10;
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
-/// A changed cause of the same fault is not reported again within this time.
+/// A changed cause of the same fault is not reported again within this time, unless the peer has told it.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What a fault is: for programs by its kind, for people by its text.
@@ -37,6 +37,11 @@ impl Cause {
         Cause { kind, ..self }
     }
 
+    /// Whether the peer has answered, so that the cause is its own word.
+    fn is_answer(&self) -> bool {
+        matches!(self.kind, FaultKind::Refused | FaultKind::NotEncrypted)
+    }
+
     /// Its text.
     pub(super) fn text(&self) -> &str {
         &self.text
@@ -55,7 +60,7 @@ pub(super) struct Fault {
     /// When it began.
     pub since: Time,
     last_seen: Time,
-    reported_at: Option<Time>,
+    reported: Option<(Time, Cause)>,
 }
 
 /// How long signs of another mobile router count, and how long it is remembered after the last one.
@@ -133,22 +138,25 @@ impl<K: Ord + Copy> Faults<K> {
             cause: why.text.clone(),
             since: now,
             last_seen: now,
-            reported_at: None,
+            reported: None,
         });
-        let is_new = fault.reported_at.is_none_or(|at| fault.cause != why.text && now.since(at) >= REPEAT_INTERVAL);
-        (fault.kind, fault.status) = (why.kind, why.status);
-        (fault.cause, fault.last_seen) = (why.text, now);
+        let is_new = fault.reported.as_ref().is_none_or(|(at, reported)| {
+            let answers = why.is_answer() && !reported.is_answer();
+            reported.text != why.text && (answers || now.since(*at) >= REPEAT_INTERVAL)
+        });
+        (fault.kind, fault.status) = (why.kind.clone(), why.status);
+        (fault.cause, fault.last_seen) = (why.text.clone(), now);
         if !is_new || !self.limiter.take(now) {
             return false;
         }
-        fault.reported_at = Some(now);
+        fault.reported = Some((now, why));
         true
     }
 
     /// Ends a fault; returns its duration if it was reported.
     pub(super) fn clear(&mut self, now: Time, key: K) -> Option<Duration> {
         let fault = self.faults.remove(&key)?;
-        fault.reported_at.map(|_| now.since(fault.since))
+        fault.reported.map(|_| now.since(fault.since))
     }
 }
 
@@ -162,6 +170,18 @@ mod tests {
 
     fn at(seconds: u64) -> Time {
         Time::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn cause_that_the_peer_tells_is_reported_at_once_and_others_later() {
+        let refusal = || Cause::refused(Status::INSUFFICIENT_RESOURCES, "refused");
+        let mut faults = Faults::new(4);
+        assert!(faults.record(at(1), 7, cause("no answer")));
+        assert!(faults.record(at(2), 7, refusal()));
+        assert!(!faults.record(at(3), 7, refusal()));
+        assert!(!faults.record(at(4), 7, cause("no answer")), "too early");
+        assert!(!faults.record(at(61), 7, cause("no answer")), "too early");
+        assert!(faults.record(at(62), 7, cause("no answer")), "though it is not new");
     }
 
     #[test]
