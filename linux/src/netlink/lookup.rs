@@ -1,15 +1,16 @@
 //! A route lookup.
 
+use super::family;
 use super::message::Message;
 use super::route::mtu_of;
 use super::rtnl::RtnlMessage;
 use super::socket::Netlink;
 use crate::error::Error;
-use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use roam6_proto::LinkId;
 use roam6_proto::base::ids::AddressPair;
 use roam6_proto::contract::item::RouteTable;
+use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
 /// The result of a route lookup.
@@ -25,7 +26,8 @@ pub(crate) struct RouteLookup {
     pub(crate) mtu: Option<u32>,
 }
 
-/// Looks up the route from `pair.local` to `pair.peer`, by `link` only if one is given. `None` if there is none.
+/// Looks up the route from `pair.local` to `pair.peer`, by `link` only if one is given. `None` if there is none. IPv4-mapped
+/// addresses are those of IPv4.
 ///
 /// # Errors
 /// The kernel's, if it refuses the request.
@@ -35,13 +37,12 @@ pub(crate) fn route_lookup(
     link: Option<LinkId>,
 ) -> Result<Option<RouteLookup>, Error> {
     let mut message = RouteMessage::default();
-    message.header.address_family = AddressFamily::Inet6;
-    message.header.destination_prefix_length = 128;
-    message.header.source_prefix_length = 128;
-    message.attributes = vec![
-        RouteAttribute::Destination(RouteAddress::Inet6(pair.peer)),
-        RouteAttribute::Source(RouteAddress::Inet6(pair.local)),
-    ];
+    let [(family, peer, length), (_, local, _)] =
+        [pair.peer, pair.local].map(|address| family::to_kernel(Prefix::host(address)));
+    message.header.address_family = family;
+    message.header.destination_prefix_length = length;
+    message.header.source_prefix_length = length;
+    message.attributes = vec![RouteAttribute::Destination(peer.into()), RouteAttribute::Source(local.into())];
     message.attributes.extend(link.map(|link| RouteAttribute::Oif(link.0)));
     match netlink.get(Message::new(libc::RTM_GETROUTE, &message))? {
         Some(RtnlMessage::NewRoute(route)) => Ok(Some(read(&route))),
@@ -57,6 +58,7 @@ fn read(route: &RouteMessage) -> RouteLookup {
             RouteAttribute::Table(table) => way.table = RouteTable(*table),
             RouteAttribute::Oif(link) => way.link = Some(LinkId(*link)),
             RouteAttribute::Gateway(RouteAddress::Inet6(router)) => way.gateway = Some(*router),
+            RouteAttribute::Gateway(RouteAddress::Inet(router)) => way.gateway = Some(router.to_ipv6_mapped()),
             RouteAttribute::Metrics(metrics) => way.mtu = mtu_of(metrics),
             _ => {}
         }
