@@ -104,12 +104,18 @@ const WIREGUARD_PADDING: u32 = 16;
 pub const WIREGUARD_DEVICE_MTU: u32 = 1500 - 40 - WIREGUARD_OVERHEAD;
 
 /// The largest inner packet of an encrypted path, of whatever padding, on a path with this MTU. Where that is less than any link
-/// must carry, WireGuard's packets are fragmented.
+/// must carry, WireGuard's packets are fragmented. Over IPv4 an Ethernet has room for 1440 octets, of which 1436 are used: paths of
+/// both families share the home agent's device, and its MTU decides the padding.
 pub fn wireguard_mtu(path_mtu: u32, is_over_ipv4: bool) -> u32 {
     let outer = if is_over_ipv4 { 20 } else { 40 };
     let room = path_mtu.saturating_sub(outer + WIREGUARD_OVERHEAD);
+    // The kernel pads what the MTU of the device leaves over.
     let padded = room - room % WIREGUARD_PADDING;
-    let most = if room >= WIREGUARD_DEVICE_MTU { WIREGUARD_DEVICE_MTU } else { padded };
+    let most = match room.checked_sub(WIREGUARD_DEVICE_MTU) {
+        None => padded,
+        Some(more) if is_over_ipv4 && more >= WIREGUARD_PADDING => WIREGUARD_DEVICE_MTU + WIREGUARD_PADDING,
+        Some(_) => WIREGUARD_DEVICE_MTU,
+    };
     most.max(MINIMUM_MTU)
 }
 
@@ -169,3 +175,29 @@ impl TunnelFlow {
 
 /// Maximum number of different prefix lengths on the remote side of all tunnels together.
 pub const MAX_PREFIX_LENGTHS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Octets of the outer packet of an inner one, as `calculate_skb_padding` of the kernel has it.
+    fn outer_of(inner: u32, device: u32, is_over_ipv4: bool) -> u32 {
+        let last = if inner > device { inner % device } else { inner };
+        let padded = device.min(last.next_multiple_of(WIREGUARD_PADDING));
+        inner + padded - last + WIREGUARD_OVERHEAD + if is_over_ipv4 { 20 } else { 40 }
+    }
+
+    #[test]
+    fn longest_inner_packet_fits_the_path_with_its_padding_from_either_end() {
+        for is_over_ipv4 in [false, true] {
+            for path in 1380..=1600 {
+                let inner = wireguard_mtu(path, is_over_ipv4);
+                for device in [inner, WIREGUARD_DEVICE_MTU] {
+                    assert!(outer_of(inner, device, is_over_ipv4) <= path, "{inner} of {path} by a device of {device}");
+                }
+            }
+        }
+        assert_eq!((wireguard_mtu(1500, false), wireguard_mtu(1500, true)), (1420, 1436));
+        assert_eq!((wireguard_mtu(1492, true), wireguard_mtu(1280, true)), (1420, MINIMUM_MTU));
+    }
+}
