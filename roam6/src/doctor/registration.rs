@@ -10,10 +10,31 @@ use roam6_proto::contract::view::{BindingState, BindingView, FaultKind, LinkRole
 use std::net::Ipv6Addr;
 
 /// The checks of this file.
-const IDS: [&str; 2] = ["agent.reach", "path.41"];
-/// What to do about a tunnel that is silent.
-const CURE_OF_TUNNEL: &str = "let protocol 41 through in both directions, or write transport = \"udp\" for the uplink and udp6 = \
-                              true at the home agent";
+const IDS: [&str; 2] = ["agent.reach", PLAIN.id];
+/// What carries the packets of a tunnel, and what to do if it does not pass.
+struct Carrier {
+    id: &'static str,
+    name: &'static str,
+    cure: &'static str,
+}
+
+const PLAIN: Carrier = Carrier {
+    id: "path.41",
+    name: "IPv6 protocol 41",
+    cure: "let protocol 41 through in both directions, or write transport = \"udp\" for the uplink and udp6 = true at the home \
+           agent",
+};
+/// With `encrypt`.
+const ENCRYPTED: Carrier = Carrier {
+    id: "path.wireguard",
+    name: "UDP with the ports 4192 to 4207, of encryption,",
+    cure: "let UDP to the ports 4192 to 4207 of the home agent through, and the answers back, also in its own firewall",
+};
+
+/// The carrier of this mobile router's tunnel.
+fn carrier_of(router: &MobileRouterConfig) -> &'static Carrier {
+    if router.encryption.is_some() { &ENCRYPTED } else { &PLAIN }
+}
 /// Younger faults may be those of a move that is not over yet.
 const SETTLED: Duration = Duration::from_secs(5);
 // Statuses of RFC 6275 §6.1.8, RFC 3963 §4.2 and RFC 4285 §5.
@@ -53,7 +74,7 @@ pub(super) fn judge(facts: &Facts, router: &MobileRouterConfig, state: &NodeStat
         let text = if home { "at home".to_owned() } else { format!("bound to {}", binding.home_agent) };
         found.ok(("agent.reach", ""), text);
     }
-    judge_tunnel(facts, state, found);
+    judge_tunnel(facts, carrier_of(router), state, found);
 }
 
 /// Why no home agent has accepted an update.
@@ -196,7 +217,7 @@ fn explain_unreachable(probes: &Probes, agent: Ipv6Addr, found: &mut Findings) {
 }
 
 /// Whether packets pass the tunnel of each uplink.
-fn judge_tunnel(facts: &Facts, state: &NodeState, found: &mut Findings) {
+fn judge_tunnel(facts: &Facts, carrier: &Carrier, state: &NodeState, found: &mut Findings) {
     let uplinks = || state.view.links.iter().filter(|link| link.role == LinkRole::Uplink);
     let works = uplinks().any(|link| carries(link) && link.state != LinkState::Standby);
     let inner = facts.probes.as_ref().and_then(|probes| probes.inner.as_ref());
@@ -217,16 +238,17 @@ fn judge_tunnel(facts: &Facts, state: &NodeState, found: &mut Findings) {
             continue;
         }
         let text = format!(
-            "the home agent answers updates by {name}, and the tunnel is silent: IPv6 protocol 41 is filtered on the way{}",
+            "the home agent answers updates by {name}, and the tunnel is silent: {} is filtered on the way{}",
+            carrier.name,
             hint(link)
         );
         let level = if works || inner.is_some_and(Answer::is_reply) { Level::Warning } else { Level::Fault };
-        found.add(level, ("path.41", name), text, CURE_OF_TUNNEL);
+        found.add(level, (carrier.id, name), text, carrier.cure);
     }
     match inner {
         Some(Answer::Reply(time)) if !any => {
             found.ok(
-                ("path.41", ""),
+                (carrier.id, ""),
                 format_args!("the home agent answers through the tunnel, {} ms", time.as_millis()),
             );
         }
@@ -234,19 +256,22 @@ fn judge_tunnel(facts: &Facts, state: &NodeState, found: &mut Findings) {
             let text = "this host's own firewall drops what it sends into the tunnel";
             found.fault(("firewall.output", ""), text, "accept it in the output chain: oifname \"nemo0\" accept");
         }
-        Some(answer) if !any && !answer.is_reply() => explain_silent_tunnel(facts, found),
+        Some(answer) if !any && !answer.is_reply() => explain_silent_tunnel(facts, carrier, found),
         _ => {}
     }
 }
 
 /// The daemon has not noticed yet that the tunnel is silent, or does not probe.
-fn explain_silent_tunnel(facts: &Facts, found: &mut Findings) {
+fn explain_silent_tunnel(facts: &Facts, carrier: &Carrier, found: &mut Findings) {
     let one_hop = facts.probes.as_ref().and_then(|probes| probes.inner_one_hop.as_ref());
     if one_hop.is_some_and(|answer| matches!(answer, Answer::Error(_))) {
         let text = "packets reach the home agent through the tunnel; its firewall drops pings inside";
         return found.warn(("tunnel.inner", ""), text, "accept ipv6-icmp from nemo0 in its input chain");
     }
-    let text = "the home agent answers updates, and nothing comes back through the tunnel: IPv6 protocol 41 is filtered on \
-                the way, or the home agent's firewall drops what it receives";
-    found.fault(("path.41", ""), text, CURE_OF_TUNNEL);
+    let text = format!(
+        "the home agent answers updates, and nothing comes back through the tunnel: {} is filtered on the way, or the home \
+         agent's firewall drops what it receives",
+        carrier.name
+    );
+    found.fault((carrier.id, ""), text, carrier.cure);
 }

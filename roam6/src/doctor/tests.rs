@@ -10,7 +10,7 @@ use roam6_linux::survey::{
     Address, ClockState, Interface, InterfaceKind, Neighbour, Route, RouteKind, RouteOrigin, WifiMode,
 };
 use roam6_proto::View;
-use roam6_proto::contract::config::nemo::SharedPrefix;
+use roam6_proto::contract::config::nemo::{Encryption, SharedPrefix};
 use roam6_proto::contract::input::AddressState;
 use roam6_proto::contract::view::{
     BindingRole, BindingState, BindingView, FaultKind, LinkRole, LinkState, LinkView, PathState, TunnelView,
@@ -379,6 +379,11 @@ const AT_THE_ROUTER: &[Case] = &[
             Probes { inner: Some(Answer::Silence), inner_one_hop: Some(Answer::Silence), ..Probes::default() };
     }),
     ("path.41", "protocol 41", |facts| {
+        *probes(facts) =
+            Probes { inner: Some(Answer::Silence), inner_one_hop: Some(Answer::Silence), ..Probes::default() };
+    }),
+    ("path.wireguard", "4192 to 4207", |facts| {
+        facts.config.as_mut().unwrap().mobile_router.as_mut().unwrap().encryption = Some(Encryption::default());
         *probes(facts) =
             Probes { inner: Some(Answer::Silence), inner_one_hop: Some(Answer::Silence), ..Probes::default() };
     }),

@@ -315,9 +315,12 @@ impl MobileRouter {
             return;
         }
         let hint = self.diagnosis.tunnel_hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        let tunnel = match self.encrypts() {
+            true => self.encrypted_tunnel_of(bid),
+            false => "IPv6-in-IPv6 (protocol 41)".to_owned(),
+        };
         let why = format!(
-            "updates are answered, probes through the tunnel are not: is IPv6-in-IPv6 (protocol 41) let through in both \
-             directions?{hint}"
+            "updates are answered, probes through the tunnel are not: is {tunnel} let through in both directions?{hint}"
         );
         self.put_fault(now, (home_agent, Some(bid)), Cause::new(FaultKind::TunnelSilent, why), out);
     }

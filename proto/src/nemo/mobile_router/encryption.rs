@@ -5,6 +5,7 @@
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration, Location};
 use super::uplink::Uplink;
+use crate::contract::config::encryption::{MAX_WIREGUARD_BID, WIREGUARD_PORT};
 use crate::contract::config::nemo::Authentication;
 use crate::contract::item::tunnel::wireguard_mtu;
 use crate::contract::item::{Encap, TunnelPath, WireguardPeer};
@@ -88,6 +89,20 @@ impl MobileRouter {
     /// Whether data of the tunnel is encrypted.
     pub(super) fn encrypts(&self) -> bool {
         self.config.encryption.is_some()
+    }
+
+    /// The protocol and port of a path, for whoever looks for the firewall that drops it.
+    pub(super) fn encrypted_tunnel_of(&self, bid: Bid) -> String {
+        let used = if self.registers_bids() { bid } else { Bid(0) };
+        let port = WIREGUARD_PORT.saturating_add(used.0);
+        let last = WIREGUARD_PORT + MAX_WIREGUARD_BID - 1;
+        format!("UDP port {port} of the home agent (of {WIREGUARD_PORT} to {last}, for encryption)")
+    }
+
+    /// Whether the binding that is held has several care-of addresses, told apart by BIDs.
+    fn registers_bids(&self) -> bool {
+        let held = self.registration.binding();
+        held.is_some_and(|binding| matches!(binding.registration.location, Location::Away { mcoa: true, .. }))
     }
 
     /// A path of the tunnel, encrypted if it has to be; `None` while the device of the home agent is unknown.

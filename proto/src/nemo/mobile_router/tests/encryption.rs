@@ -78,6 +78,19 @@ fn home_agent_without_a_key_gets_no_data() {
 }
 
 #[test]
+fn silent_path_is_explained_by_the_port_of_its_device() {
+    for (sharing, bid, port) in [(LoadSharing::Single, 0, "UDP port 4192"), (LoadSharing::Weighted, 1, "UDP port 4193")]
+    {
+        let mut bench = TestBed::new(encrypting(sharing));
+        bench.link(WIFI, true);
+        let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+        bench.acknowledge_keyed(&update(&outputs), &[bid]);
+        let text = bench.router.encrypted_tunnel_of(Bid(1));
+        assert!(text.contains(port) && text.contains("4192 to 4207"), "{text}");
+    }
+}
+
+#[test]
 fn each_path_has_a_device_and_keeps_it_over_a_move() {
     let mut bench = TestBed::new(encrypting(LoadSharing::Weighted));
     bench.link(WIFI, true);
