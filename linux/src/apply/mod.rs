@@ -73,6 +73,8 @@ pub(crate) struct Executor {
     proxy_links: VecSet<LinkId>,
     /// Items that others have removed.
     missing: BTreeSet<Key>,
+    /// Why devices of tunnels that are gone could not be made again.
+    device_fault: Option<String>,
     /// Routes changed that tunnels' paths may use: cached next hops are void.
     underlay_changed: bool,
     #[cfg(feature = "fleet")]
@@ -126,6 +128,7 @@ impl Executor {
             remotes: BTreeSet::new(),
             proxy_links: VecSet::new(),
             missing: BTreeSet::new(),
+            device_fault: None,
             underlay_changed: false,
             #[cfg(feature = "fleet")]
             fleet: fleet::Fleet::open(options.fleet.as_ref())?,

@@ -33,6 +33,17 @@ impl Holder for Prefix {
 }
 
 impl Executor {
+    /// Has devices of tunnels made again that are gone; says once why that fails.
+    pub(crate) fn check_devices(&mut self) {
+        let (text, fault) = match self.tunnels.repair_devices() {
+            Ok(text) => (text, None),
+            Err(error) => (None, Some(format!("a device of tunnels was removed, its packets are dropped: {error}"))),
+        };
+        let news = fault.as_ref().filter(|fault| self.device_fault.as_ref() != Some(fault)).cloned();
+        self.device_fault = fault;
+        text.into_iter().chain(news).for_each(|text| self.notice(text));
+    }
+
     fn put_tunnel(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         let id = tunnel.id;
         let former = self.tunnels.find(id).map(|tunnel| remotes(&tunnel));

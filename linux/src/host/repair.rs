@@ -37,6 +37,7 @@ impl Host {
         if now.since(self.sysctls_checked) >= SYSCTL_INTERVAL {
             self.sysctls_checked = now;
             self.executor.check_sysctls(now);
+            self.executor.check_devices();
         }
         if self.reconcile_at.is_some_and(|at| at <= now) {
             let quiet = self.queue.is_empty();

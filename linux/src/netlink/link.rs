@@ -15,6 +15,10 @@ const IFLA_INFO_DATA: u16 = 2;
 /// Up, with a carrier: a cable is plugged in, a network is joined.
 const SERVES: u32 = (libc::IFF_UP | libc::IFF_LOWER_UP) as u32;
 
+/// Positions of counters of packets that were not sent.
+const TX_ERRORS: usize = 5;
+const TX_DROPPED: usize = 7;
+
 /// An interface as the kernel shows it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Link {
@@ -24,6 +28,9 @@ pub(crate) struct Link {
     pub(crate) kind: String,
     /// Traffic received and sent.
     pub(crate) traffic: (TrafficCount, TrafficCount),
+    /// Packets that it could not send, and those that it dropped instead.
+    #[cfg_attr(not(feature = "bpf"), allow(dead_code, reason = "devices that encrypt are counted"))]
+    pub(crate) unsent: u64,
     /// How often it lost its carrier.
     pub(crate) carrier_losses: u32,
     /// Type of its link layer (ARPHRD_*).
@@ -63,7 +70,10 @@ impl Link {
             libc::IFLA_ADDRESS => self.address = <[u8; 6]>::try_from(value).ok().map(LinkAddress),
             libc::IFLA_CARRIER_DOWN_COUNT => self.carrier_losses = u32_of(value).unwrap_or_default(),
             libc::IFLA_LINKINFO => self.kind = find(value, IFLA_INFO_KIND).map(text_of).unwrap_or_default(),
-            libc::IFLA_STATS64 => self.traffic = traffic(value).unwrap_or_default(),
+            libc::IFLA_STATS64 => {
+                self.traffic = traffic(value).unwrap_or_default();
+                self.unsent = numbers(value).skip(TX_ERRORS).step_by(TX_DROPPED - TX_ERRORS).take(2).sum();
+            }
             _ => {}
         }
     }
@@ -89,10 +99,15 @@ impl Link {
 
 /// The first four numbers of `struct rtnl_link_stats64`: packets received and sent, octets received and sent.
 fn traffic(value: &[u8]) -> Option<(TrafficCount, TrafficCount)> {
-    let mut numbers = value.chunks_exact(8).map_while(|number| Some(u64::from_ne_bytes(number.try_into().ok()?)));
+    let mut numbers = numbers(value);
     let (received, sent) = (numbers.next()?, numbers.next()?);
     let count = |packets, octets| TrafficCount { packets, octets };
     Some((count(received, numbers.next()?), count(sent, numbers.next()?)))
+}
+
+/// The counters of an interface (`struct rtnl_link_stats64`).
+fn numbers(value: &[u8]) -> impl Iterator<Item = u64> {
+    value.chunks_exact(8).map_while(|number| Some(u64::from_ne_bytes(number.try_into().ok()?)))
 }
 
 /// A change of an interface, or a new one.
@@ -187,12 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn traffic_is_read_from_the_first_four_counters() {
+    fn traffic_is_read_from_the_first_counters() {
         let statistics: Vec<u8> = (1..=24_u64).flat_map(|number| (number << 33).to_ne_bytes()).collect();
         let change = LinkChange::of(7).with(libc::IFLA_STATS64, &statistics);
         let (received, sent) = Link::read(&change.octets()).unwrap().traffic;
         assert_eq!((received.packets, received.octets), (1 << 33, 3 << 33));
         assert_eq!((sent.packets, sent.octets), (2 << 33, 4 << 33));
+        assert_eq!(Link::read(&change.octets()).unwrap().unsent, (6 + 8) << 33, "errors and drops");
         let short = LinkChange::of(7).with(libc::IFLA_STATS64, statistics.get(..31).unwrap());
         assert_eq!(Link::read(&short.octets()).unwrap().traffic, Default::default());
     }

@@ -107,6 +107,14 @@ pub trait Tunnels {
         Ok(())
     }
 
+    /// Makes devices again that others have removed, or that have gone with their module. Returns what to tell the operator.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn repair_devices(&mut self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
     /// Sets the address families that a firewall filters: from now on the kernel forwards their inner packets, and
     /// cached decisions redirect none. `bypassed`: there is a firewall that packets are to bypass. Returns `false` if this
     /// back end's packets pass through the firewall in any case.

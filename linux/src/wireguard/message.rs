@@ -1,8 +1,9 @@
 //! Messages of WireGuard's generic netlink family (linux/wireguard.h).
 
 use crate::error::Error;
-use crate::netlink::attribute::{NESTED, attribute, find, parse_attributes, text_attribute};
+use crate::netlink::attribute::{NESTED, attribute, find, parse_attributes, text_attribute, u16_of};
 use crate::netlink::generic::Family;
+use core::time::Duration;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use roam6_proto::crypto::wireguard::{PresharedKey, PublicKey};
 use roam6_wire::Prefix;
@@ -25,6 +26,9 @@ const PEER_PRESHARED_KEY: u16 = 2;
 const PEER_FLAGS: u16 = 3;
 const PEER_ENDPOINT: u16 = 4;
 const PEER_KEEPALIVE: u16 = 5;
+const PEER_LAST_HANDSHAKE: u16 = 6;
+const PEER_RECEIVED: u16 = 7;
+const PEER_SENT: u16 = 8;
 const PEER_ALLOWED_IPS: u16 = 9;
 
 const REMOVE_PEER: u32 = 1;
@@ -55,6 +59,36 @@ pub(super) struct PeerChange<'a> {
     pub(super) keepalive: Option<u16>,
     /// The prefixes whose packets come from it and go to it; `None`: those that it has.
     pub(super) allowed: Option<&'a [Prefix]>,
+}
+
+/// A peer, as the kernel shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Peer {
+    pub(super) public_key: PublicKey,
+    pub(super) endpoint: Option<SocketAddr>,
+    /// Since 1970-01-01T00:00Z.
+    pub(super) last_handshake: Option<Duration>,
+    /// Octets.
+    pub(super) received: u64,
+    pub(super) sent: u64,
+    /// Those of IPv6.
+    pub(super) prefixes: Vec<Prefix>,
+}
+
+impl Peer {
+    fn read(peer: &[u8]) -> Option<Peer> {
+        let octets = |kind| find(peer, kind).and_then(number).unwrap_or_default();
+        let handshake = find(peer, PEER_LAST_HANDSHAKE).and_then(number).filter(|seconds| *seconds != 0);
+        let allowed = find(peer, PEER_ALLOWED_IPS).into_iter().flat_map(parse_attributes);
+        Some(Peer {
+            public_key: PublicKey(key_of(find(peer, PEER_PUBLIC_KEY)?)?),
+            endpoint: find(peer, PEER_ENDPOINT).and_then(read_socket_address),
+            last_handshake: handshake.map(Duration::from_secs),
+            received: octets(PEER_RECEIVED),
+            sent: octets(PEER_SENT),
+            prefixes: allowed.filter_map(|(_, prefix)| read_prefix(prefix)).collect(),
+        })
+    }
 }
 
 impl Wireguard {
@@ -101,16 +135,20 @@ impl Wireguard {
         self.change_peer(name, &[attribute(PEER_PUBLIC_KEY, &public_key.0), flags].concat())
     }
 
-    /// The public key of a device, and those of its peers.
-    pub(super) fn device(&mut self, name: &str) -> Result<(Option<PublicKey>, Vec<PublicKey>), Error> {
+    /// The public key of a device, and its peers.
+    pub(super) fn device(&mut self, name: &str) -> Result<(Option<PublicKey>, Vec<Peer>), Error> {
         let asked = self.0.request(GET_DEVICE, NLM_F_ACK | NLM_F_DUMP, &text_attribute(DEVICE_NAME, name));
         let replies = asked.map_err(|(_, why)| Error::new(name, why))?;
         let key = replies.iter().find_map(|reply| key_of(find(reply, DEVICE_PUBLIC_KEY)?));
         let lists = replies.iter().filter_map(|reply| find(reply, DEVICE_PEERS));
-        let peers = lists.flat_map(parse_attributes).filter_map(|(_, peer)| key_of(find(peer, PEER_PUBLIC_KEY)?));
-        // One whose prefixes do not fit one message is in the next too.
-        let mut peers: Vec<PublicKey> = peers.map(PublicKey).collect();
-        peers.dedup();
+        let mut peers: Vec<Peer> = Vec::new();
+        for peer in lists.flat_map(parse_attributes).filter_map(|(_, peer)| Peer::read(peer)) {
+            // One whose prefixes do not fit one message is in the next too.
+            match peers.last_mut().filter(|last| last.public_key == peer.public_key) {
+                Some(last) => last.prefixes.extend(peer.prefixes),
+                None => peers.push(peer),
+            }
+        }
         Ok((key.map(PublicKey), peers))
     }
 
@@ -147,6 +185,27 @@ fn socket_address(end: SocketAddr) -> Vec<u8> {
     [&(family as u16).to_ne_bytes()[..], &end.port().to_be_bytes(), &rest].concat()
 }
 
+/// The endpoint in a `struct sockaddr_in` or `sockaddr_in6`.
+fn read_socket_address(value: &[u8]) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes(*value.get(2..)?.first_chunk()?);
+    let address = match i32::from(u16_of(value.get(..2)?)?) {
+        libc::AF_INET => IpAddr::from(*value.get(4..)?.first_chunk::<4>()?),
+        libc::AF_INET6 => IpAddr::from(*value.get(8..)?.first_chunk::<16>()?),
+        _ => return None,
+    };
+    Some(SocketAddr::new(address, port))
+}
+
+fn read_prefix(value: &[u8]) -> Option<Prefix> {
+    let address = <[u8; 16]>::try_from(find(value, ALLOWED_ADDRESS)?).ok()?;
+    Prefix::new(address.into(), *find(value, ALLOWED_LENGTH)?.first()?)
+}
+
+/// The first eight octets as a number.
+fn number(value: &[u8]) -> Option<u64> {
+    value.first_chunk().copied().map(u64::from_ne_bytes)
+}
+
 fn key_of(value: &[u8]) -> Option<[u8; KEY_LENGTH]> {
     value.first_chunk().copied()
 }
@@ -154,7 +213,6 @@ fn key_of(value: &[u8]) -> Option<[u8; KEY_LENGTH]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::attribute::u16_of;
 
     #[test]
     fn endpoints_are_socket_addresses_of_the_kernel() {
@@ -166,6 +224,26 @@ mod tests {
             (28, Some(&[0x10, 0x61][..]), Some(&[0x20, 1, 0xd, 0xb8][..]))
         );
         assert_eq!(v6.get(23), Some(&7));
+    }
+
+    #[test]
+    fn peer_is_read_as_it_is_written_and_a_damaged_one_is_none() {
+        let endpoint: SocketAddr = "[2001:db8::7]:4193".parse().unwrap();
+        let prefixes: Vec<u8> = allowed_prefixes("2001:db8:100::/56".parse().unwrap()).concat().into_iter().collect();
+        let handshake = [7_u64.to_ne_bytes(), 5_u64.to_ne_bytes()].concat();
+        let octets = [
+            attribute(PEER_PUBLIC_KEY, &[3; KEY_LENGTH]),
+            attribute(PEER_ENDPOINT, &socket_address(endpoint)),
+            attribute(PEER_LAST_HANDSHAKE, &handshake),
+            attribute(PEER_RECEIVED, &9_u64.to_ne_bytes()),
+            attribute(PEER_ALLOWED_IPS | NESTED, &prefixes),
+        ];
+        let peer = Peer::read(&octets.concat()).unwrap();
+        assert_eq!((peer.public_key, peer.endpoint), (PublicKey([3; KEY_LENGTH]), Some(endpoint)));
+        assert_eq!((peer.last_handshake, peer.received, peer.sent), (Some(Duration::from_secs(7)), 9, 0));
+        assert_eq!(peer.prefixes, ["2001:db8:100::/56".parse().unwrap()]);
+        assert_eq!(Peer::read(&attribute(PEER_PUBLIC_KEY, &[3; 31])), None);
+        assert_eq!(read_socket_address(&socket_address(endpoint)[..20]), None);
     }
 
     #[test]

@@ -9,12 +9,14 @@ mod keys;
 mod message;
 #[cfg(feature = "bpf")]
 mod paths;
+mod sessions;
 #[cfg(feature = "bpf")]
 mod steering;
 
 pub use keys::{PrivateKeys, load_or_create, public_keys};
 #[cfg(feature = "bpf")]
 pub(crate) use paths::{WireguardPaths, remove_devices};
+pub use sessions::{Session, sessions};
 
 /// The device of an encrypted path has this name, with the BID of the path behind it.
 pub const DEVICE_PREFIX: &str = "roam6-wg";

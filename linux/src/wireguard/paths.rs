@@ -2,7 +2,7 @@
 //! daemon: sessions go on while it restarts.
 
 use super::keys::{PrivateKeys, bid_of, load_or_create};
-use super::message::{PeerChange, Wireguard};
+use super::message::{Peer, PeerChange, Wireguard};
 use super::steering::{self, Ends};
 use super::{DEVICE_PREFIX, Encryption};
 use crate::error::Error;
@@ -35,6 +35,8 @@ pub(crate) struct WireguardPaths {
     peers: BTreeMap<(TunnelId, Bid), Installed>,
     /// Whose peer it is.
     owners: BTreeMap<(Bid, PublicKey), TunnelId>,
+    /// Devices that are gone and not yet made again.
+    lost: Vec<(Bid, LinkId)>,
 }
 
 struct Device {
@@ -70,6 +72,7 @@ impl WireguardPaths {
             devices: VecMap::new(),
             peers: BTreeMap::new(),
             owners: BTreeMap::new(),
+            lost: Vec::new(),
         }))
     }
 
@@ -123,6 +126,7 @@ impl WireguardPaths {
         }
         let link = device::set_up(&mut self.netlink, &name, mtu)?;
         self.devices.insert(bid, Device { name: name.clone(), link, mtu, led: None });
+        self.lost.retain(|(lost, _)| *lost != bid);
         Ok(Some((link, name)))
     }
 
@@ -173,6 +177,39 @@ impl WireguardPaths {
         Ok(())
     }
 
+    /// The devices that are gone. Those that [`WireguardPaths::forget`] was told of are so until they are made again.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn find_lost(&mut self) -> Result<Vec<(Bid, LinkId)>, Error> {
+        if self.devices.is_empty() {
+            return Ok(self.lost.clone());
+        }
+        let present: VecSet<LinkId> = device::all(&mut self.netlink)?.iter().map(|link| LinkId(link.index)).collect();
+        let gone = self.devices.iter().map(|(bid, device)| (*bid, device.link));
+        Ok(gone.filter(|(_, link)| !present.contains(link)).chain(self.lost.iter().copied()).collect())
+    }
+
+    /// Forgets these devices and their sessions, so that the next `put` makes them.
+    ///
+    /// # Errors
+    /// The kernel has no WireGuard any more.
+    pub(crate) fn forget(&mut self, lost: &[(Bid, LinkId)]) -> Result<(), Error> {
+        self.lost = lost.to_vec();
+        self.devices.retain(|bid, _| !lost.iter().any(|(gone, _)| gone == bid));
+        self.peers.retain(|(_, bid), _| !lost.iter().any(|(gone, _)| gone == bid));
+        // The module was perhaps unloaded: the family has another number then.
+        self.wireguard = Wireguard::open()?;
+        Ok(())
+    }
+
+    /// Packets that the devices could not send, for want of a session or of a peer.
+    pub(crate) fn unsent(&mut self) -> u64 {
+        let links = device::all(&mut self.netlink).unwrap_or_default();
+        let ours = links.iter().filter(|link| link.kind == "wireguard" && bid_of(&link.name).is_some());
+        ours.map(|link| link.unsent).sum()
+    }
+
     /// Routes of the host have changed: those of marked packets follow.
     ///
     /// # Errors
@@ -207,9 +244,9 @@ impl WireguardPaths {
     pub(crate) fn remove_stale(&mut self) -> Result<(), Error> {
         remove_devices(&mut self.netlink, |bid| self.devices.contains_key(&bid))?;
         for (bid, device) in &self.devices {
-            for peer in self.wireguard.device(&device.name)?.1 {
-                if !self.owners.contains_key(&(*bid, peer)) {
-                    self.wireguard.remove_peer(&device.name, &peer)?;
+            for Peer { public_key, .. } in self.wireguard.device(&device.name)?.1 {
+                if !self.owners.contains_key(&(*bid, public_key)) {
+                    self.wireguard.remove_peer(&device.name, &public_key)?;
                 }
             }
         }

@@ -4,7 +4,12 @@ use super::attach::{Interface, Program};
 use super::maps::Maps;
 use super::{Attached, Bpf, abi};
 use crate::error::Error;
+use crate::wireguard::DEVICE_PREFIX;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
+
+/// The counter of packets that their path could not encrypt: it has no session with the other end.
+const NO_SESSION: &str = "dropped_no_session";
 
 /// Removes the tunnels of an earlier daemon that send in the clear; with those of an older layout they end when the programs are
 /// replaced.
@@ -32,6 +37,37 @@ impl Bpf {
             self.programs.attach(Program::Decrypted, Interface { link, name: &name })?;
         }
         Ok(())
+    }
+
+    /// The packet counters; those of encryption are the kernel's.
+    pub(super) fn packet_counters(&mut self) -> VecMap<String, u64> {
+        let mut counters = self.maps.counters();
+        if let Some(wireguard) = &mut self.wireguard {
+            counters.insert(NO_SESSION.to_owned(), wireguard.unsent());
+        }
+        counters
+    }
+
+    /// Makes the devices again that are gone, with all that leads to them. Until then packets of their paths are dropped.
+    pub(super) fn repair_wireguard(&mut self) -> Result<Option<String>, Error> {
+        let Some(wireguard) = &mut self.wireguard else { return Ok(None) };
+        let lost = wireguard.find_lost()?;
+        if lost.is_empty() {
+            return Ok(None);
+        }
+        wireguard.forget(&lost)?;
+        self.attached.retain(|link, _| !lost.iter().any(|(_, gone)| gone == link));
+        let uses = |tunnel: &Tunnel| {
+            let mut paths = tunnel.paths.iter().filter(|path| path.encap.wireguard().is_some());
+            paths.any(|path| lost.iter().any(|(bid, _)| *bid == path.bid))
+        };
+        let tunnels = self.installed.values().flatten().map(|full| &full.tunnel).filter(|tunnel| uses(tunnel));
+        for tunnel in tunnels.cloned().collect::<Vec<_>>() {
+            self.change(&tunnel)?;
+        }
+        self.begin_epoch()?;
+        let names: Vec<String> = lost.iter().map(|(bid, _)| format!("{DEVICE_PREFIX}{bid}")).collect();
+        Ok(Some(format!("{} had been removed, by hand or with the module wireguard: made again", names.join(", "))))
     }
 
     /// Removes the peers of the tunnel that it has no more.

@@ -508,7 +508,11 @@ impl Tunnels for Bpf {
     }
 
     fn counters(&mut self) -> VecMap<String, u64> {
-        self.maps.counters()
+        self.packet_counters()
+    }
+
+    fn repair_devices(&mut self) -> Result<Option<String>, Error> {
+        self.repair_wireguard()
     }
 
     fn path_traffic(&mut self, now: Time, query: &PathTrafficQuery) -> Result<Vec<PathTraffic>, Error> {
