@@ -8,8 +8,9 @@ use crate::exit::Failure;
 #[cfg(feature = "fleet")]
 use crate::render::fleet;
 use crate::render::table::Table;
-use crate::render::{event, ldm, services, subflows, tables};
+use crate::render::{event, keys, ldm, services, subflows, tables};
 use roam6_linux::mptcp::diag;
+use roam6_linux::wireguard;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,6 +22,9 @@ use std::process::ExitCode;
 pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     if part == Part::Subflows {
         return show_subflows(json, socket);
+    }
+    if part == Part::Keys {
+        return show_keys(json, socket);
     }
     let state = view(part, socket)?;
     let view = &state.view;
@@ -44,11 +48,12 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Fa
             let counters = serde_json::json!({ "events": view.counters, "packets": state.packets });
             rendered(json, &counters, || tables::counters(&state))
         }
-        // They have tables of their own: `roam6 geo area show`, `roam6 geo groups`, `roam6 invitations`, and [`show_subflows`].
+        // They have tables of their own: `roam6 geo area show`, `roam6 geo groups`, `roam6 invitations`, [`show_subflows`] and
+        // [`show_keys`].
         Part::Invitations => rendered(json, &view.invitations, || Table::new(&[])),
         Part::Areas => rendered(json, &view.areas, || Table::new(&[])),
         Part::Groups => rendered(json, &view.groups, || Table::new(&[])),
-        Part::Subflows => String::new(),
+        Part::Subflows | Part::Keys => String::new(),
     };
     #[cfg(feature = "fleet")]
     let text = if part == Part::Fleet && !json { fleet::head(&state) + &text } else { text };
@@ -65,6 +70,17 @@ fn show_subflows(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
         Err(failure) => return Err(failure),
     };
     Ok(print(&rendered(json, &connections, || subflows::table(&connections))))
+}
+
+/// The kernel has them, daemon or not.
+fn show_keys(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
+    let sessions = match send_request(&Request::Keys, socket) {
+        Ok(Response::Keys(sessions)) => sessions,
+        Ok(response) => return Err(Failure::unexpected_response(response)),
+        Err(Failure::NoDaemon(_)) => wireguard::sessions()?,
+        Err(failure) => return Err(failure),
+    };
+    Ok(print(&rendered(json, &sessions, || keys::table(&sessions))))
 }
 
 /// `roam6 metrics`.

@@ -8,6 +8,7 @@ use core::time::Duration;
 use part::Part;
 use roam6_linux::firewall::Firewall;
 use roam6_linux::mptcp::diag::{Connection, Connections};
+use roam6_linux::wireguard::Session;
 use roam6_proto::View;
 use roam6_proto::base::fields::{self, Fields, FromFields};
 use roam6_proto::base::ids::AddressPair;
@@ -37,6 +38,8 @@ pub(crate) enum Request {
     Watch,
     /// The kernel's MPTCP connections.
     Subflows,
+    /// The devices of encrypted paths and their sessions.
+    Keys,
     /// The metrics page.
     Metrics,
     /// Ends the binding of a home address.
@@ -80,6 +83,8 @@ pub(crate) enum Response {
     State(Box<NodeState>),
     /// The kernel's MPTCP connections.
     Subflows(Box<Connections>),
+    /// The sessions of encrypted paths.
+    Keys(Vec<Session>),
     /// The metrics page.
     Metrics(String),
     /// The request was executed.
@@ -256,8 +261,8 @@ impl NodeState {
             Part::Links => view.links.clone_from(&all.links),
             Part::Tunnels => view.tunnels.clone_from(&all.tunnels),
             Part::Endpoints => view.endpoints.clone_from(&all.endpoints),
-            // The kernel has these: see [`Request::Subflows`].
-            Part::Subflows => {}
+            // The kernel has these: see [`Request::Subflows`], [`Request::Keys`].
+            Part::Subflows | Part::Keys => {}
             Part::Prefixes => view.prefixes.clone_from(&all.prefixes),
             Part::Addresses => view.addresses.clone_from(&all.addresses),
             Part::Contexts => view.contexts.clone_from(&all.contexts),
@@ -298,7 +303,9 @@ mod tests {
         let whole = serde_json::to_value(sample::state()).unwrap();
         let empty = serde_json::to_value(sample::state().only(Part::Subflows)).unwrap();
         let parts = [Part::Areas, Part::Groups];
-        for part in Part::value_variants().iter().chain(&parts).filter(|part| **part != Part::Subflows) {
+        for part in
+            Part::value_variants().iter().chain(&parts).filter(|part| !matches!(part, Part::Subflows | Part::Keys))
+        {
             let name = serde_json::to_value(part).unwrap();
             let name = name.as_str().unwrap();
             let only = serde_json::to_value(sample::state().only(*part)).unwrap();

@@ -20,6 +20,8 @@ pub(crate) enum Part {
     Endpoints,
     /// MPTCP connections and their subflows; works without a daemon
     Subflows,
+    /// Encrypted paths: public keys, ages of handshakes; works without a daemon
+    Keys,
     /// Prefixes advertised into the mobile network, with their uplinks
     Prefixes,
     /// CGA and HBA addresses that the daemon has configured

@@ -34,6 +34,7 @@ use recorder::Recorder;
 use reload::{Reload, ReloadScope};
 use roam6_linux::mptcp::diag;
 use roam6_linux::tuning::resident_text::ProgramText;
+use roam6_linux::wireguard::sessions;
 use roam6_linux::{FdReady, Host, HostEvent, Interest};
 use roam6_proto::base::ids::ContextId;
 use roam6_proto::base::vec_map::VecMap;
@@ -382,6 +383,10 @@ impl Daemon {
                     }
                     Err(error) => Response::Error(error.to_string()),
                 };
+                return self.server.respond(client, &response, now, &mut self.host);
+            }
+            Request::Keys => {
+                let response = sessions().map_or_else(|error| Response::Error(error.to_string()), Response::Keys);
                 return self.server.respond(client, &response, now, &mut self.host);
             }
             Request::Metrics => match self.recent_metrics(now) {

@@ -4,6 +4,7 @@ pub(crate) mod cause;
 pub(crate) mod event;
 #[cfg(feature = "fleet")]
 pub(crate) mod fleet;
+pub(crate) mod keys;
 pub(crate) mod ldm;
 pub(crate) mod metrics;
 pub(crate) mod services;
