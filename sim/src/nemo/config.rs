@@ -3,10 +3,12 @@
 use super::topology::{self, INSIDE_INTERFACE};
 use crate::net::host::BoxedEngine;
 use core::time::Duration;
+use roam6_proto::contract::config::encryption::MAX_WIREGUARD_BID;
 use roam6_proto::contract::config::nemo::{
-    Authentication, HomeAgentConfig, IngressConfig, LoadSharing, MobileRouterConfig, PrefixTable, PrefixTableRow,
-    ProbeConfig, SharedKey, UplinkConfig,
+    Authentication, Encryption, HomeAgentConfig, IngressConfig, LoadSharing, MobileRouterConfig, PrefixTable,
+    PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
 };
+use roam6_proto::crypto::wireguard::PublicKey;
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, Node};
 use roam6_wire::Bid;
@@ -31,6 +33,16 @@ pub fn row(index: u16, entropy: &mut Entropy) -> PrefixTableRow {
         next_key: None,
         invitation: None,
     }
+}
+
+/// The encryption of a host, with public keys of its own.
+pub fn encryption(required: bool, entropy: &mut Entropy) -> Encryption {
+    let key = |bid| {
+        let mut octets = [0; 32];
+        entropy.fill(&mut octets);
+        (Bid(bid), PublicKey(octets))
+    };
+    Encryption { required, keys: (0..MAX_WIREGUARD_BID).map(key).collect() }
 }
 
 /// The `index`-th home agent.

@@ -45,6 +45,10 @@ pub struct Invariants {
     clock_steps: Duration,
     /// Acknowledgements of home agents: destination, status, sequence number.
     acknowledgements: BTreeSet<(Ipv6Addr, HomeAddress, u8, Sequence)>,
+    /// Whether nothing may leave by a tunnel unencrypted.
+    pub encrypted: bool,
+    /// Packets that left by tunnels while that is so.
+    pub sealed: u64,
     /// Accepted updates.
     pub acknowledged: u64,
     /// Refused updates.
@@ -95,6 +99,7 @@ impl Invariants {
                     None => {}
                 },
                 Observation::Tunnelled(host, tunnel, remote) => {
+                    self.sealed += u64::from(self.encrypted);
                     self.check_tunnelled(now, topology, (*host, *tunnel), *remote)?
                 }
                 Observation::Handled(host) => self.check_view(now, topology, *host)?,
@@ -303,6 +308,15 @@ impl Invariants {
         Ok(())
     }
 
+    /// Where all encrypt, no tunnel has a path with an outer header by which a packet may leave in the clear.
+    fn check_encryption(&self, topology: &Topology, host: HostId) -> Result<(), String> {
+        let state = topology.world.host(host);
+        let mut paths = state.kernel.tunnels().flat_map(|tunnel| &tunnel.paths);
+        let plain = paths.find(|path| self.encrypted && !path.direct && path.encap.wireguard().is_none());
+        ensure!(plain.is_none(), "{} has a path in the clear: {plain:?}", state.name);
+        Ok(())
+    }
+
     fn granted_until(&self, binding: (HostId, HomeAddress), care_of: Ipv6Addr) -> Option<Time> {
         self.grants.get(&binding)?.get(&care_of).copied()
     }
@@ -328,6 +342,7 @@ impl Invariants {
     fn check_view(&mut self, now: Time, topology: &Topology, host: HostId) -> Result<(), String> {
         let state = topology.world.host(host);
         let Some(instance) = &state.instance else { return Ok(()) };
+        self.check_encryption(topology, host)?;
         ensure!(state.kernel.plan().len() <= MAX_ITEMS, "{} holds {} items", state.name, state.kernel.plan().len());
         if !topology.agents.iter().any(|agent| agent.host == host) {
             return self.check_cached(now, topology, host);

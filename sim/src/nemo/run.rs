@@ -24,6 +24,8 @@ pub struct RunResult {
     pub acknowledged: u64,
     /// Refused Binding Updates.
     pub refused: u64,
+    /// Packets tunnelled where all of them are encrypted.
+    pub sealed: u64,
     /// Packets tunnelled over IPv4.
     pub packets_delivered: u64,
 }
@@ -43,7 +45,9 @@ impl SeededWorld for NemoWorld {
 
     fn generate(seed: u64) -> NemoWorld {
         let scenario = NemoScenario::new(seed);
-        let (invariants, care_of_prefixes) = (Invariants::default(), CareOfPrefixInvariants::default());
+        let mut invariants = Invariants::default();
+        invariants.encrypted = scenario.encrypted;
+        let care_of_prefixes = CareOfPrefixInvariants::default();
         let attacker = Attacker::new(seed);
         NemoWorld { attacker, invariants, care_of_prefixes, packets_delivered: 0, scenario }
     }
@@ -61,6 +65,7 @@ impl SeededWorld for NemoWorld {
             events: self.scenario.topology.world.events,
             acknowledged: self.invariants.acknowledged,
             refused: self.invariants.refused,
+            sealed: self.invariants.sealed,
             packets_delivered: self.packets_delivered,
         })
     }

@@ -48,6 +48,8 @@ kinds! {
 const CARE_OF_PREFIX_ONE_IN: u64 = 4;
 /// One of so many of the others has IPv4.
 const IPV4_ONE_IN: u64 = 3;
+/// One of so many of those without IPv4 has encrypted paths.
+const ENCRYPTED_ONE_IN: u64 = 2;
 const VISITED_NETWORKS: u16 = 3;
 const SECOND: u64 = 1_000_000;
 
@@ -68,6 +70,8 @@ pub struct NemoScenario {
     pub care_of_prefixes: Option<CareOfPrefixConfig>,
     /// Whether home agents and some visited networks have IPv4.
     pub ipv4: bool,
+    /// Whether all mobile routers and home agents encrypt.
+    pub encrypted: bool,
     /// Whether each of several uplinks is registered in the end.
     pub several: bool,
 }
@@ -86,6 +90,10 @@ impl NemoScenario {
         let ipv4 = care_of_prefixes.is_none() && ipv4_rng.one_in(IPV4_ONE_IN);
         let mut transport_rng = Entropy::seed_from_u64(seed ^ 0x4191_0000);
         let filtered = transport_rng.one_in(3);
+        let mut encryption_rng = Entropy::seed_from_u64(seed ^ 0x5167_0000);
+        let authenticated = rows.iter().all(|row| row.authentication != Authentication::None);
+        let encrypted = !ipv4 && authenticated && encryption_rng.one_in(ENCRYPTED_ONE_IN);
+        let required = encryption_rng.one_in(2);
         let mut quality_rng = Entropy::seed_from_u64(seed ^ 0x6298_0000);
         let (mut allowed, mut several) = (true, matches!(kind, NemoKind::Standby | NemoKind::Weights));
         for index in 0..if kind == NemoKind::Fallback { 2 } else { 1 } {
@@ -95,6 +103,7 @@ impl NemoScenario {
             };
             config.ipv4 = ipv4.then(|| ipv4_service(index, &mut ipv4_rng));
             config.udp6 = filtered;
+            config.encryption = encrypted.then(|| config::encryption(required, &mut encryption_rng));
             allowed &= config.multiple_care_of && config.home_and_away;
             several &= config.multiple_care_of;
             let seed = rng.next_u64();
@@ -106,6 +115,7 @@ impl NemoScenario {
             if ipv4 {
                 enable_ipv4(&mut config, kind);
             }
+            config.encryption = encrypted.then(|| config::encryption(false, &mut encryption_rng));
             limit_quality(&mut config, &mut quality_rng);
             if filtered {
                 config.probe.get_or_insert_default();
@@ -124,6 +134,7 @@ impl NemoScenario {
             home: Vec::new(),
             care_of_prefixes,
             ipv4,
+            encrypted,
             several,
         };
         if ipv4 {

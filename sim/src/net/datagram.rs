@@ -3,7 +3,9 @@
 
 pub use crate::net::header::{Header, ICMPV6, IPV6, MOBILITY, UDP};
 use crate::net::ipv4::packet as ipv4;
+use roam6_proto::contract::config::encryption::{MAX_WIREGUARD_BID, WIREGUARD_PORT};
 use roam6_proto::contract::item::{Encap, TunnelPath};
+use roam6_proto::crypto::wireguard::PresharedKey;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::ip6::Datagram;
 use roam6_wire::udp::Udp;
@@ -67,11 +69,34 @@ pub fn is_data_in_udp(packet: &[u8]) -> bool {
     Header::parse(inner).is_some_and(|header| header.next != MOBILITY && header.next != ESP)
 }
 
-/// Encapsulates `inner` for a path.
+/// The ports of devices that encrypt.
+const WIREGUARD_PORTS: core::ops::Range<u16> = WIREGUARD_PORT..WIREGUARD_PORT + MAX_WIREGUARD_BID;
+
+/// The preshared key and the inner packet of a packet between WireGuard devices.
+pub fn unseal(ports: Option<(u16, u16)>, payload: &[u8]) -> Option<(PresharedKey, &[u8])> {
+    let (key, inner) = payload.split_first_chunk()?;
+    ports.filter(|(_, to)| WIREGUARD_PORTS.contains(to)).map(|_| (PresharedKey(*key), inner))
+}
+
+/// Whether it is a packet between WireGuard devices.
+pub fn is_sealed(packet: &[u8]) -> bool {
+    decapsulate(packet).is_some_and(|(_, _, ports, payload)| unseal(ports, payload).is_some())
+}
+
+/// Encapsulates `inner` for a path. In place of encryption stands the preshared key, which is as long as WireGuard's header and
+/// tag: whoever has another one takes the packet for a foreign one.
 pub fn encapsulate_path(path: &TunnelPath, inner: &[u8]) -> Vec<u8> {
-    let Encap::Udp { local, remote } = path.encap else { return encapsulate(path.local, path.remote, inner) };
     let header = Header { source: path.local, destination: path.remote, next: UDP, hop_limit: HOP_LIMIT };
-    udp(header, (local, remote), inner)
+    match path.encap {
+        Encap::Native => encapsulate(path.local, path.remote, inner),
+        Encap::Udp { local, remote } => udp(header, (local, remote), inner),
+        Encap::Wireguard(peer) => {
+            // Without a port the kernel learns it; no NAT of these worlds changes it.
+            let own = WIREGUARD_PORT + path.bid.0;
+            let port = if peer.port == 0 { own } else { peer.port };
+            udp(header, (own, port), &[&peer.preshared_key.0, inner].concat())
+        }
+    }
 }
 
 /// The upper-layer protocol and its octets, behind options and routing headers; `None` for a later fragment.

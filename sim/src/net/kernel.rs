@@ -190,7 +190,8 @@ impl Kernel {
 
     /// The path by which a packet of a tunnel of this host has come.
     pub fn path_of(&self, packet: &[u8]) -> Option<PathKey> {
-        let (source, destination, _, inner) = datagram::decapsulate(packet)?;
+        let (source, destination, ports, payload) = datagram::decapsulate(packet)?;
+        let inner = datagram::unseal(ports, payload).map_or(payload, |(_, inner)| inner);
         let header = Header::parse(inner)?;
         let by = |path: &&TunnelPath| !path.direct && path.remote == source && path.local == destination;
         self.tunnels.values().filter(|tunnel| within(&tunnel.remote_prefixes, header.source)).find_map(|tunnel| {
@@ -201,14 +202,20 @@ impl Kernel {
 
     /// Decapsulates a packet of a tunnel of this host (RFC 3963 §6.5, §9).
     pub fn decapsulate<'a>(&self, packet: &'a [u8]) -> Decapsulated<'a> {
-        let Some((source, destination, ports, inner)) = datagram::decapsulate(packet) else {
+        let Some((source, destination, ports, payload)) = datagram::decapsulate(packet) else {
             return Decapsulated::Foreign;
         };
+        let sealed = datagram::unseal(ports, payload);
+        let inner = sealed.map_or(payload, |(_, inner)| inner);
         let Some(header) = Header::parse(inner) else { return Decapsulated::Foreign };
         let ours = |path: &&TunnelPath| {
             let from_port = |(from, to)| path.encap == Encap::Udp { local: to, remote: from };
             let same = path.remote == source && path.local == destination;
-            !path.direct && same && ports.is_none_or(from_port)
+            let is_sent_so = match path.encap.wireguard() {
+                Some(peer) => sealed.is_some_and(|(key, _)| key == peer.preshared_key),
+                None => sealed.is_none() && ports.is_none_or(from_port),
+            };
+            !path.direct && same && is_sent_so
         };
         let mut tunnels = self.tunnels.values().filter(|tunnel| tunnel.paths.iter().any(|path| ours(&path))).peekable();
         if tunnels.peek().is_none() {
