@@ -6,9 +6,45 @@
 
 mod testbed;
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{PoisonError, RwLock};
 use testbed::capture::Capture;
+use testbed::nat::{self, NatTestbed, dissect};
 use testbed::wireguard::missing;
-use testbed::{Testbed, wait_for, wait_or_report};
+use testbed::{BINARY, INGRESS, ROUTER, Testbed, wait_for, wait_or_report};
+
+/// Read by tests that use the kernel module, written by the one that unloads it.
+static MODULE: RwLock<()> = RwLock::new(());
+
+/// Two uplinks that share the flows, without probes, which are packets too.
+const TWO_UPLINKS: &str = "
+encrypt = true
+sharing = \"weights\"
+[mobile_router.probe]
+enabled = false
+[[mobile_router.uplink]]
+interface = \"up0\"
+[[mobile_router.uplink]]
+interface = \"up1\"
+";
+
+/// Sends again what a capture has of UDP to the devices of the home agent: file, interface. Prints how many frames.
+const REPLAY: &str = "import socket, struct, sys
+data = open(sys.argv[1], 'rb').read()
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind((sys.argv[2], 0))
+at, count = 24, 0
+while at + 16 <= len(data):
+    length = struct.unpack('=I', data[at + 8:at + 12])[0]
+    frame = data[at + 16:at + 16 + length]
+    at += 16 + length
+    if len(frame) > 62 and frame[12:14] == b'\\x86\\xdd' and frame[20] == 17 and 4192 <= struct.unpack('!H', frame[56:58])[0] < 4208:
+        s.send(frame)
+        count += 1
+print(count)
+";
 
 const NODE: &str = "2001:db8:100::2";
 const CORRESPONDENT: &str = "2001:db8:9::9";
@@ -41,6 +77,7 @@ fn answered(testbed: &Testbed, count: &str) {
 
 #[test]
 fn nothing_is_readable_over_moves_and_restarts() {
+    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
     let Some(testbed) = testbed("nothing_is_readable_over_moves_and_restarts") else { return };
     let capture = Capture::begin(&testbed, &testbed.agent, "visit0", "visit");
     let mut agent = testbed.start_agent_more("encrypt = \"required\"\n");
@@ -80,6 +117,7 @@ fn nothing_is_readable_over_moves_and_restarts() {
 
 #[test]
 fn router_that_does_not_encrypt_is_refused_if_it_has_to() {
+    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
     let Some(testbed) = testbed("router_that_does_not_encrypt_is_refused_if_it_has_to") else { return };
     let _agent = testbed.start_agent_more("encrypt = \"required\"\n");
     let _radvd = testbed.advertise("2001:db8:2::/64");
@@ -91,6 +129,7 @@ fn router_that_does_not_encrypt_is_refused_if_it_has_to() {
 
 #[test]
 fn home_agent_that_does_not_encrypt_gets_no_data() {
+    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
     let Some(testbed) = testbed("home_agent_that_does_not_encrypt_gets_no_data") else { return };
     let capture = Capture::begin(&testbed, &testbed.agent, "visit0", "visit");
     let _agent = testbed.start_agent();
@@ -104,6 +143,7 @@ fn home_agent_that_does_not_encrypt_gets_no_data() {
 
 #[test]
 fn unencrypted_router_is_served_beside_an_encrypted_one_if_it_may() {
+    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
     let Some(testbed) = testbed("unencrypted_router_is_served_beside_an_encrypted_one_if_it_may") else { return };
     let _agent = testbed.start_agent_more("encrypt = true\n");
     let _radvd = testbed.advertise("2001:db8:2::/64");
@@ -117,4 +157,175 @@ fn unencrypted_router_is_served_beside_an_encrypted_one_if_it_may() {
     await_answer(&testbed, "encrypted");
     answered(&testbed, "20");
     assert_eq!(capture.end().count(&format!("ipv6.addr == {NODE}")), 0, "not even after the start");
+}
+
+/// Echo requests that this host has received.
+fn echoes_at(testbed: &Testbed) -> u64 {
+    let shown = testbed.agent.shell("awk '$1 == \"Icmp6InEchos\" { print $2 }' /proc/net/snmp6");
+    shown.trim().parse().unwrap()
+}
+
+fn replay(testbed: &Testbed, file: &Path, interface: &str) -> u64 {
+    let output =
+        testbed.router.command(&["python3", "-c", REPLAY, file.to_str().unwrap(), interface]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().parse().unwrap()
+}
+
+#[test]
+fn two_uplinks_share_encrypted_flows_and_replays_are_refused() {
+    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
+    let Some(testbed) = testbed("two_uplinks_share_encrypted_flows_and_replays_are_refused") else { return };
+    let captures = ["visit0", "visit1"];
+    let (_radvd, _other) = (testbed.advertise("2001:db8:2::/64"), testbed.add_other_network());
+    let captures = captures.map(|link| Capture::begin(&testbed, &testbed.agent, link, link));
+    let _agent = testbed.start_agent_more("encrypt = \"required\"\n");
+    let _router = testbed.router.roam6(&testbed.write_config("mr", &format!("{ROUTER}{TWO_UPLINKS}{INGRESS}")));
+    testbed.await_binding("2001:db8:2:");
+    testbed.await_binding("2001:db8:4:");
+    await_answer(&testbed, "a session");
+    // Each is a flow of its own: their identifiers differ.
+    assert!((0..20).all(|_| answers(&testbed, "56")), "{}", testbed.logs());
+
+    let keys: serde_json::Value = serde_json::from_str(&show_json(&testbed, "mr")).unwrap();
+    let sessions = keys.as_array().unwrap();
+    assert_eq!(sessions.len(), 2, "{keys}");
+    assert!(sessions.iter().all(|session| session["handshake_age"].as_u64().is_some_and(|age| age < 600)), "{keys}");
+    let theirs: serde_json::Value = serde_json::from_str(&show_json(&testbed, "ha")).unwrap();
+    let pairs = |sessions: &serde_json::Value, ours: &str, peer: &str| {
+        let both = |session: &serde_json::Value| (session[ours].to_string(), session[peer].to_string());
+        sessions.as_array().unwrap().iter().map(both).collect::<Vec<_>>()
+    };
+    assert_eq!(pairs(&keys, "public_key", "peer"), pairs(&theirs, "peer", "public_key"));
+    let table = testbed.show("mr", "keys");
+    assert!(table.contains("HANDSHAKE") && table.matches(" ago").count() == 2, "{table}");
+    assert!(testbed.show("mr", "counters").contains("dropped_no_session"), "{}", testbed.show("mr", "counters"));
+
+    let captured = captures.map(Capture::end);
+    for seen in &captured {
+        assert_eq!(seen.count(&format!("ipv6.addr == {NODE}")), 0, "nothing is in the clear");
+        let data = seen.count("wg.type == 4 && udp.length > 80");
+        assert!(data >= 4, "{data} packets of data on {}", seen.0.display());
+        seen.check();
+    }
+    let before = echoes_at(&testbed);
+    let sent: u64 = captured.iter().zip(["up0", "up1"]).map(|(seen, link)| replay(&testbed, &seen.0, link)).sum();
+    assert!(sent >= 20, "{sent}");
+    // What was sent before has been handled when this is answered.
+    assert!(answers(&testbed, "56"));
+    assert_eq!(echoes_at(&testbed), before + 1, "of {sent} packets sent again none is accepted");
+}
+
+fn show_json(testbed: &Testbed, who: &str) -> String {
+    let place = if who == "ha" { &testbed.agent } else { &testbed.router };
+    let mut show = place.command(&[BINARY, "show", "keys", "--json", "--run-dir"]);
+    String::from_utf8(show.arg(testbed.file(who).join("run")).output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn ipv4_uplink_behind_a_nat_is_encrypted_and_outlives_its_mapping() {
+    let test = "ipv4_uplink_behind_a_nat_is_encrypted_and_outlives_its_mapping";
+    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(why) = missing() {
+        return println!("skipped: {test}: {why}");
+    }
+    let Some(nat_testbed) = NatTestbed::new(test, true) else { return };
+    let testbed = &nat_testbed.testbed;
+    let (file, listener) = nat_testbed.capture();
+    let _agent = testbed.start_agent_more(&format!("encrypt = \"required\"\n{}", nat::AGENT));
+    let _router = testbed.start_router(&format!("encrypt = true\n{}", nat::ROUTER));
+    nat_testbed.await_ipv4();
+    await_answer(testbed, "a session over IPv4");
+    answered(testbed, "20");
+    assert!(answers(testbed, "1388"), "1436 octets fit");
+    let longer = testbed.node.ping(2, "1389", CORRESPONDENT);
+    assert!(longer.contains("mtu") && longer.contains("1436"), "{longer}");
+    nat_testbed.forget();
+    await_answer(testbed, "another mapping");
+    answered(testbed, "20");
+    drop(listener);
+    assert_eq!(dissect(&file, &format!("ipv6.addr == {NODE}"), "frame.number"), "", "nothing is in the clear");
+    assert!(dissect(&file, "wg.type == 4", "frame.number").lines().count() >= 80);
+    assert_eq!(dissect(&file, "ip.flags.mf == 1", "frame.number"), "", "no fragments");
+}
+
+#[test]
+fn second_mobile_router_with_the_same_wireguard_key_is_refused() {
+    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
+    let Some(testbed) = testbed("second_mobile_router_with_the_same_wireguard_key_is_refused") else { return };
+    testbed.enroll_as("2001:db8:1::200", "2001:db8:200::/56", "mr2.key", &[]);
+    let _agent = testbed.start_agent_more("encrypt = true\n");
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let first = testbed.start_router("encrypt = true\n");
+    testbed.await_binding("2001:db8:2:");
+    await_answer(&testbed, "a session");
+    drop(first);
+    let state = testbed.file("mr2").join("state");
+    fs::create_dir_all(&state).unwrap();
+    fs::copy(testbed.file("mr").join("state/wireguard.keys"), state.join("wireguard.keys")).unwrap();
+    let other = ROUTER.replace("::100\"", "::200\"").replace(":100::/56", ":200::/56").replace("mr.key", "mr2.key");
+    let uplink = "encrypt = true\n[[mobile_router.uplink]]\ninterface = \"up0\"\n";
+    let _second = testbed.router.roam6(&testbed.write_config("mr2", &format!("{other}{uplink}")));
+    let refused = "another mobile router has the WireGuard key";
+    let story = || format!("{}{}", testbed.logs(), fs::read_to_string(testbed.file("mr2.log")).unwrap_or_default());
+    wait_or_report("a refusal", || testbed.logs().contains(refused), story);
+    let bindings = testbed.show("ha", "bindings");
+    assert!(bindings.contains("2001:db8:1::100") && !bindings.contains("2001:db8:1::200"), "{bindings}");
+}
+
+#[test]
+fn kernel_without_wireguard_is_named_at_the_start() {
+    let test = "kernel_without_wireguard_is_named_at_the_start";
+    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
+    if missing().is_none() {
+        return println!("skipped: {test}: this kernel has WireGuard");
+    }
+    let Some(testbed) = Testbed::new(test) else { return };
+    testbed.enroll(&[]);
+    for _daemon in [testbed.start_agent_more("encrypt = true\n"), testbed.start_router("encrypt = true\n")] {
+        let log = || testbed.logs();
+        wait_or_report("the module", || log().matches("load the module wireguard").count() == 2, log);
+    }
+}
+
+#[test]
+fn encryption_without_authentication_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mr.toml");
+    let router = ROUTER.replace("key_file = \"mr.key\"", "auth = \"none\"\nencrypt = true");
+    fs::write(&path, format!("{router}{}{INGRESS}", testbed::UPLINK)).unwrap();
+    let output = Command::new(BINARY).args(["check", "--config"]).arg(&path).output().unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(!output.status.success() && text.contains("encrypt needs authentication"), "{text}");
+}
+
+#[test]
+fn unloaded_module_stops_the_data_and_its_return_resumes_it() {
+    let test = "unloaded_module_stops_the_data_and_its_return_resumes_it";
+    let _module = MODULE.write().unwrap_or_else(PoisonError::into_inner);
+    if std::env::var_os("ROAM6_OWN_MACHINE").is_none() {
+        return println!("skipped: {test}: it unloads a module of the machine: make test-vm");
+    }
+    let Some(testbed) = testbed(test) else { return };
+    let capture = Capture::begin(&testbed, &testbed.agent, "visit0", "visit");
+    let _agent = testbed.start_agent_more("encrypt = \"required\"\n");
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_router("encrypt = true\n");
+    testbed.await_binding("2001:db8:2:");
+    await_answer(&testbed, "a session");
+    let _traffic = testbed.node.start(&["ping", "-nq", "-i0.05", CORRESPONDENT]);
+    // An alias to nothing keeps the kernel from loading it again by itself.
+    let blocked = "/etc/modprobe.d/roam6-test.conf";
+    fs::write(blocked, "install wireguard /bin/false\n").unwrap();
+    testbed.agent.shell("rmmod wireguard");
+    let gone = "a device of tunnels was removed, its packets are dropped";
+    let story = || testbed.logs();
+    wait_or_report("both say so", || testbed.logs().matches(gone).count() == 2, story);
+    assert!(testbed.logs().contains("load the module wireguard"), "{}", testbed.logs());
+    assert!(!answers(&testbed, "56"));
+    fs::remove_file(blocked).unwrap();
+    wait_or_report("both make it again", || testbed.logs().matches(": made again").count() == 2, story);
+    await_answer(&testbed, "a new session");
+    let seen = capture.end();
+    assert_eq!(seen.count(&format!("ipv6.addr == {NODE}")), 0, "nothing is in the clear");
 }
