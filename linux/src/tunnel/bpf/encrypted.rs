@@ -4,7 +4,8 @@ use super::attach::{Interface, Program};
 use super::maps::Maps;
 use super::{Attached, Bpf, abi};
 use crate::error::Error;
-use crate::wireguard::DEVICE_PREFIX;
+use crate::netlink::socket::Netlink;
+use crate::wireguard::{DEVICE_PREFIX, remove_devices};
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
 
@@ -37,6 +38,14 @@ impl Bpf {
             self.programs.attach(Program::Decrypted, Interface { link, name: &name })?;
         }
         Ok(())
+    }
+
+    /// Removes the devices and peers of an earlier daemon that were not put again.
+    pub(super) fn remove_stale_wireguard(&mut self) -> Result<(), Error> {
+        match &mut self.wireguard {
+            Some(wireguard) => wireguard.remove_stale(),
+            None => remove_devices(&mut Netlink::open()?, |_| false),
+        }
     }
 
     /// The packet counters; those of encryption are the kernel's.

@@ -491,10 +491,7 @@ impl Tunnels for Bpf {
     fn remove_stale(&mut self) -> Result<(), Error> {
         self.remove_stale_entries()?;
         self.begin_epoch()?;
-        match &mut self.wireguard {
-            Some(wireguard) => wireguard.remove_stale()?,
-            None => remove_devices(&mut Netlink::open()?, |_| false)?,
-        }
+        self.remove_stale_wireguard()?;
         let mut done = Ok(());
         if self.pins.outdated {
             attach_device(&mut self.programs, self.device, &self.options.device)?;
