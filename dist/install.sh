@@ -7,7 +7,7 @@
 #   --url URL         gets them from there by curl or wget
 #   --key FILE        the release key, as gpgv reads it (roam6-archive-keyring.gpg); default: the one beside SHA256SUMS.
 #                     Compare the fingerprint that is printed with the one that the project publishes
-#   --no-signature    verifies the checksum only: whoever can change the archive can change that too
+#   --no-signature    verifies the checksum only: an attacker who can change the archive can change that too
 #   --prefix FOLDER   default: /usr/local
 set -eu
 

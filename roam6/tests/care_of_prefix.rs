@@ -108,7 +108,7 @@ fn beyond(address: &str) -> String {
 fn check_delegation(uplink: &Dissected) {
     assert!(uplink.count("dhcpv6.msgtype == 1") > 0 && uplink.count("dhcpv6.msgtype == 7") > 0);
     assert!(uplink.count("dhcpv6.iaprefix.pref_addr") > 0);
-    // Whoever gives a prefix back and ends does not wait for the answer.
+    // A daemon that releases a prefix at its end does not wait for the answer.
     let released = uplink.fields("dhcpv6.msgtype == 8", &["frame.number"]).into_iter().next();
     let before = released.map_or(String::new(), |frame| format!(" && frame.number < {}", frame[0][0]));
     assert_eq!(uplink.count(&format!("icmpv6.type == 1 && icmpv6.code == 4{before}")), 0, "port unreachable");

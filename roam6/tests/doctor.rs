@@ -50,7 +50,7 @@ impl Scene {
         wait_or_report(id, named, || self.testbed.logs());
     }
 
-    /// Starts the mobile router anew, with this configuration behind its name.
+    /// Restarts the mobile router with this configuration behind its name.
     fn restart(&mut self, role: &str) {
         self.stop("mr");
         let config = self.testbed.write_config("mr", role);

@@ -174,7 +174,7 @@ fn an_uncaught_sigint_ends_the_command_and_its_supervisor() {
     let (mut running, mut stdout) = start("echo ready; exec sleep 60");
     signal(&running, Signal::SIGINT);
     assert_eq!(wait(&mut running).signal(), Some(2));
-    // Whoever holds the other end of its output has ended too.
+    // All processes that hold the other end of its output have ended too.
     assert_eq!(stdout.read_to_end(&mut Vec::new()).unwrap(), 0);
 }
 

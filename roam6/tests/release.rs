@@ -110,7 +110,7 @@ fn damaged_unsigned_or_foreign_releases_are_refused() {
     run(folder, "mkdir kept; cp SHA256SUMS* *.gpg *.tar.gz kept/");
     run(folder, "echo >> roam6-*.tar.gz");
     refused("is damaged");
-    // Whoever exchanges the archive can exchange the checksums too, but cannot sign them.
+    // An attacker who replaces the archive can replace the checksums too, but cannot sign them.
     run(folder, "sha256sum roam6-*.tar.gz > SHA256SUMS");
     refused("signature of SHA256SUMS is not valid");
     run(folder, "rm SHA256SUMS.asc");

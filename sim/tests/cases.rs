@@ -57,7 +57,7 @@ fn recorded_cases_are_reproduced_exactly() {
         assert_eq!(
             played.render(packet_summary::case_line),
             text,
-            "{name}: the comments are old (ROAM6_BLESS=1 writes them anew)"
+            "{name}: the comments are outdated (ROAM6_BLESS=1 rewrites them)"
         );
     }
 }

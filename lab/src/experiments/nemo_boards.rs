@@ -23,7 +23,7 @@ struct Cost<'a> {
     board: &'a str,
     by: &'static str,
     octets: u64,
-    /// One value for each block: the board is switched on anew.
+    /// One value for each block: the board is switched on for each.
     blocks: Vec<f64>,
     /// Medians by direction: towards the mobile network, and from it.
     down_and_up: [f64; 2],

@@ -1,5 +1,5 @@
 //! Cost of the shim for a bulk transfer: plain TCP, a context without rewriting, a context that rewrites, and plain TCP
-//! with segmentation in software, which rewritten packets need too. In turn, one second each, between hosts that are built anew for
+//! with segmentation in software, which rewritten packets need too. In turn, one second each, between hosts that are built for
 //! each round.
 
 use crate::experiments::prelude::*;

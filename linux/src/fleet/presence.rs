@@ -139,7 +139,7 @@ pub(super) async fn lease(connection: &Connection, key: String, value: Vec<u8>, 
         let lease = client.lease_grant(i64::from(seconds), None).await?.id();
         client.put(connection.clients.full_key(&key), value, Some(PutOptions::new().with_lease(lease))).await
     };
-    // It is an advice: whoever needs it finds it out alone.
+    // This is a hint: a member that misses it finds out by itself.
     let _ = timeout(SILENCE, written).await;
 }
 

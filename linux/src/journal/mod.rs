@@ -85,7 +85,7 @@ impl Journal {
         let file = create(&path, false).context(what())?;
         let hint = "another program has locked it; does another roam6 run with this state_dir?";
         file.try_lock().map_err(|error| Error::new(what(), format!("{error}; {hint}")))?;
-        // Whoever may read the file may lock it, and keep the next daemon from starting.
+        // A user who may read the file may lock it, and prevent the next daemon from starting.
         file.set_permissions(Permissions::from_mode(MODE)).context(what())?;
         sync_directory(directory).context(what())?;
         let mut journal = Journal {

@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(signs.since(at(1310)), None);
         assert!(!signs.record(at(1320), 3) && signs.record(at(1330), 3) && !signs.record(at(1340), 3));
         assert_eq!((signs.since(at(1939)), signs.since(at(1940))), (Some(at(1310)), None));
-        assert!(!signs.record(at(1950), 3), "the count begins anew");
+        assert!(!signs.record(at(1950), 3), "the count restarts");
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Verifier {
         let text = fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
         let verifier = Verifier::parse(text.trim());
         Ok(verifier
-            .ok_or_else(|| format!("{shown} is no password file; make it anew with: roam6 web-password {shown}"))?)
+            .ok_or_else(|| format!("{shown} is no password file; create it with: roam6 web-password {shown}"))?)
     }
 
     fn parse(text: &str) -> Option<Verifier> {

@@ -1,5 +1,5 @@
 //! Permissions of certificates: IEEE 1609.2 §6.4.28 to §6.4.36. A list is checked when it is read, and decoded again by
-//! whoever goes through it.
+//! each iteration over it.
 
 use super::coer;
 use super::limits;

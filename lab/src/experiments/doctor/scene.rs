@@ -169,14 +169,14 @@ impl Scene {
         Ok(host)
     }
 
-    /// Starts the van's daemon anew, with its configuration changed.
+    /// Restarts the van's daemon with its configuration changed.
     pub(super) fn restart_van(&mut self, change: impl Fn(&str) -> String) -> Result<()> {
         self.router.stop()?;
         self.router = Daemon::start(&self.van, &change(&self.van_config))?;
         Ok(())
     }
 
-    /// Starts the home agent's daemon anew, with its configuration changed.
+    /// Restarts the home agent's daemon with its configuration changed.
     pub(super) fn restart_vps(&mut self, change: impl Fn(&str) -> String) -> Result<()> {
         self.agent.stop()?;
         self.agent = Daemon::start(&self.vps, &change(&self.vps_config))?;

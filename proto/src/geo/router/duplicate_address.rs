@@ -72,7 +72,7 @@ impl GeoRouter {
     }
 
     /// Checks a packet whose source address or link-layer source is this station's. One that may be a recorded packet
-    /// of this station proves nothing: whoever plays it back does not make the station change its address.
+    /// of this station proves nothing: a replay does not make the station change its address.
     pub(super) fn detect_duplicate_address(
         &mut self,
         now: Time,

@@ -1,5 +1,5 @@
-//! How many signatures are verified. A station that was verified lately has most of it, so that whoever sends forged packets
-//! does not keep its packets from being verified; newcomers have a tenth. No sender has all of its part: neither one that
+//! How many signatures are verified. A station that was verified lately has most of it, so that a sender of forged packets
+//! does not prevent the verification of its packets; newcomers have a tenth. No sender has all of its part: neither one that
 //! sends forged packets, nor one whose address and certificate somebody else uses.
 
 use crate::base::time::Time;

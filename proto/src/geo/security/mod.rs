@@ -75,7 +75,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The packet is wrong whoever looks at it.
+    /// The packet is wrong for every receiver.
     pub(super) fn refuted(reason: DropReason, detail: impl Into<String>) -> Refusal {
         Refusal { reason, detail: detail.into(), is_open: false, missing: None }
     }

@@ -204,7 +204,7 @@ fn replaceable(place: Option<&Range<usize>>, row: &Row) -> Result<Range<usize>, 
     match place.filter(|_| !other_keys && row.prefixes.len() <= MAX_PREFIXES) {
         Some(place) => Ok(place.clone()),
         None => Err(Failure::Other(format!(
-            "the row of {} was written by hand, with more than an invitation has; revoke it and invite anew, or change its key by hand",
+            "the row of {} was written by hand, with more than an invitation has; revoke it and invite again, or change its key by hand",
             row.home_address
         ))),
     }

@@ -159,14 +159,14 @@ fn finished(args: &JoinArgs, document: &Document) -> ExitCode {
 /// Never overwrites anything, but for settings of OpenWrt that are not enabled: the package's example.
 fn refuse_existing(args: &JoinArgs) -> Result<(), Failure> {
     if let Some(file) = args.uci.as_deref().filter(|file| uci::is_enabled(file)) {
-        let why = format!("already set up: roam6 is enabled in {}; disable it there to join anew", file.display());
+        let why = format!("already set up: roam6 is enabled in {}; disable it there to join again", file.display());
         return Err(Failure::Other(why));
     }
     let names: &[&str] = if args.uci.is_some() { &[KEY_FILE] } else { &[CONFIG_FILE, KEY_FILE] };
     match names.iter().map(|name| args.dir.join(name)).find(|path| fs::symlink_metadata(path).is_ok()) {
         None => Ok(()),
         Some(path) => Err(Failure::Other(format!(
-            "already set up: {} exists; move it away to join anew, or name another folder with --dir",
+            "already set up: {} exists; move it away to join again, or name another folder with --dir",
             path.display()
         ))),
     }
