@@ -92,7 +92,7 @@ fn padded(input: &[u8]) -> Vec<[u32; 16]> {
 }
 
 /// One block of SHA-1, by the crate `sha1`.
-fn compress(state: &mut [u32; 5], block: &[u32; 16]) {
+pub(crate) fn compress(state: &mut [u32; 5], block: &[u32; 16]) {
     let mut bytes = [0; BLOCK];
     for (octets, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(block) {
         *octets = word.to_be_bytes();

@@ -2,9 +2,13 @@
 //! to run it on a processor without the unit would not be, which only a check at run time can know.
 #![allow(unsafe_code)]
 
+#[cfg(any(test, not(any(target_arch = "aarch64", target_arch = "x86_64"))))]
+mod scalar;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod schedules;
 #[cfg(target_arch = "x86_64")]
 mod sha_ni;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod vector;
 
 use crate::stretch::Stretch;
@@ -19,7 +23,7 @@ pub enum Method {
     Avx2,
     /// Two at once, by the instructions made for SHA-1.
     ShaNi,
-    /// As the compiler sees fit.
+    /// By what the compiler has for this processor: a few at once where it has vectors, else one after the other.
     Portable,
 }
 
@@ -79,5 +83,9 @@ pub(super) fn scan(stretch: &Stretch, method: Method, first: u32, count: u64) ->
 /// The first of `count` words from `first` on that fits.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn scan(stretch: &Stretch, _method: Method, first: u32, count: u64) -> Option<u32> {
-    vector::portable::scan(stretch, first, count)
+    #[cfg(not(target_arch = "aarch64"))]
+    use scalar as method;
+    #[cfg(target_arch = "aarch64")]
+    use vector::portable as method;
+    method::scan(stretch, first, count)
 }

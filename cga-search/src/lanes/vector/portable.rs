@@ -1,7 +1,7 @@
-//! A few lanes, which the compiler puts into whatever vectors there are; one where there are none.
+//! A few lanes, which the compiler puts into whatever vectors there are.
 use super::Stretch;
 
-const LANES: u64 = if cfg!(any(target_arch = "aarch64", target_arch = "x86_64")) { 4 } else { 1 };
+const LANES: u64 = 4;
 type Vector = [u32; LANES as usize];
 
 scan!(#[allow(clippy::redundant_closure)]);
