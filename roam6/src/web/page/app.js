@@ -131,10 +131,10 @@ function drawHeader(state, links, tunnels, answer) {
   byId("version").textContent = `roam6 ${state.version}`;
 }
 
-/** Values of each link between successive samples. */
+/** Values of each link between successive samples. A link has the same line in all charts. */
 function series(history, value) {
   const names = [...new Set(history.flatMap((sample) => Object.keys(sample.links)))];
-  return names.map((name) => ({ name, points: history.slice(1).map((sample, index) => [sample.unix, value(sample.links[name], history[index].links[name], sample.unix - history[index].unix)]) }))
+  return names.map((name, style) => ({ name, style: style % 4, points: history.slice(1).map((sample, index) => [sample.unix, value(sample.links[name], history[index].links[name], sample.unix - history[index].unix)]) }))
     .filter((one) => one.points.some(([, number]) => number !== null));
 }
 

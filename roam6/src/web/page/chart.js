@@ -29,7 +29,7 @@ function roundUp(value) {
 /** Minutes that a chart shows: of the last hour, as little as its points need. */
 const shownMinutes = (span) => [3, 15, 60].find((minutes) => span <= minutes * 60) ?? 60;
 
-/** A chart: `series` is a list of {name, points: [[unix, value or null]]}; `format` writes a value with its unit. */
+/** A chart: `series` is a list of {name, style, points: [[unix, value or null]]}; `format` writes a value with its unit. */
 export function chart(title, series, format) {
   const times = [...new Set(series.flatMap((one) => one.points.map(([unix]) => unix)))].sort((a, b) => a - b);
   const last = times.at(-1) ?? 0, minutes = shownMinutes(last - (times[0] ?? 0)), first = last - minutes * 60;
@@ -47,18 +47,19 @@ export function chart(title, series, format) {
     const anchor = ago === 0 ? "end" : "middle";
     picture.append(svg("text", { class: "dim", x: x(last - ago * 60), y: HEIGHT - 6, "text-anchor": anchor }, ago ? `-${ago} min` : "now"));
   }
-  series.forEach((one, index) => picture.append(svg("path", { class: `series plot-${index % 4}`, d: line(one.points, x, y) })));
+  for (const one of series) picture.append(svg("path", { class: `series plot-${one.style}`, d: line(one.points, x, y) }));
   const caption = html("figcaption");
   const describe = (unix) => caption.replaceChildren(html("span", {}, unix === undefined ? title : `${title}, ${clock(unix)}`),
-    ...series.map((one, index) => legend(one, index, unix ?? last, format)));
+    ...series.map((one) => legend(one, unix ?? last, format)));
   describe();
   addCursor(picture, times, x, describe);
   return html("figure", {}, picture, caption, valueTable(title, series, times, format));
 }
 
-function legend(one, index, unix, format) {
+function legend(one, unix, format) {
   const value = one.points.find(([at]) => at === unix)?.[1];
-  const key = html("span", { className: `key plot-${index % 4}` });
+  const key = svg("svg", { class: "key", viewBox: "0 0 32 4", "aria-hidden": "true" });
+  key.append(svg("path", { class: `series plot-${one.style}`, d: "M1 2h30" }));
   return html("span", {}, key, `${one.name} ${value === undefined || value === null ? "-" : format(value)}`);
 }
 
