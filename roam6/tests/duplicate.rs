@@ -7,8 +7,9 @@
 mod testbed;
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 use testbed::capture::{Capture, Dissected};
-use testbed::{ROUTER, Running, Testbed, wait_or_report};
+use testbed::{BINARY, ROUTER, Running, Testbed, run, wait_or_report};
 
 /// Two uplinks that share the flows, without probes, by which one would be left on a busy machine; EF is sent twice.
 const CONFIG: &str = "
@@ -72,6 +73,18 @@ fn count(testbed: &Testbed, who: &str, name: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().last()?.parse().ok()).unwrap_or_default()
 }
 
+/// Octets that the mobile router has sent by an uplink.
+fn sent_octets(testbed: &Testbed, uplink: &str) -> u64 {
+    let mut metrics = testbed.router.command(&[BINARY, "metrics", "--run-dir"]);
+    let page = run(metrics.arg(testbed.file("mr").join("run")));
+    let of_uplink = |line: &&str| {
+        line.starts_with("roam6_uplink_bytes_total")
+            && line.contains(&format!("interface=\"{uplink}\""))
+            && line.contains("direction=\"sent\"")
+    };
+    page.lines().find(of_uplink).and_then(|line| line.split_whitespace().last()?.parse().ok()).unwrap_or_default()
+}
+
 #[test]
 fn marked_packets_take_both_uplinks_and_arrive_once() {
     let test = "marked_packets_take_both_uplinks_and_arrive_once";
@@ -106,6 +119,15 @@ fn marked_packets_take_both_uplinks_and_arrive_once() {
         assert_eq!((after.0 - before.0, after.1 - before.1), (pings, pings), "{before:?}, {after:?}");
     }
     plain.iter().chain(&marked).for_each(Dissected::check);
+    // Both copies count on their uplinks: an outer header, the number and the request in each.
+    for uplink in ["up0", "up1"] {
+        let least = (PINGS * (40 + 8 + 40 + 64)) as u64;
+        wait_or_report(
+            &format!("{least} octets by {uplink}"),
+            || sent_octets(&testbed, uplink) >= least,
+            || testbed.logs(),
+        );
+    }
     let carried = testbed.show("mr", "tunnels");
     assert!(carried.contains("2001:db8:4:"), "{carried}");
     assert!(!testbed.logs().contains("rejects flow"), "{}", testbed.logs());
@@ -127,4 +149,45 @@ fn home_agent_with_the_kernels_tunnels_gets_no_copies() {
         assert!(seen.iter().all(|link| link[way].1.is_empty()));
     }
     assert!(testbed.logs().contains("does not eliminate copies"), "{}", testbed.logs());
+}
+
+/// The sequence numbers of a daemon that has removed its tunnels and started again are new ones; the other end accepts them
+/// within the time of its reset (IEEE 802.1CB §10.4.1.7, `frerSeqRcvyResetMSec`).
+#[test]
+fn copies_of_a_restarted_mobile_router_are_accepted_within_a_second() {
+    let test = "copies_of_a_restarted_mobile_router_are_accepted_within_a_second";
+    let Some(testbed) = Testbed::new(test).filter(|_| tools()) else { return println!("skipped: {test}") };
+    testbed.enroll(&[]);
+    let [_agent, _radvd, _other, mut router] = start(&testbed, "auto");
+    let ping = |words: &[&str]| {
+        let common = ["ping", "-n", "-W", "1", "-Q", "0xb8", "2001:db8:9::9"];
+        let output = testbed.node.command(&[&common[..], words].concat()).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let eliminated = |who| count(&testbed, who, "eliminated");
+    let both = || {
+        ping(&["-c", "3", "-i", "0.02"]);
+        eliminated("ha") > 0 && eliminated("mr") > 0
+    };
+    wait_or_report("copies in both directions", both, || testbed.logs());
+    let before = (eliminated("ha"), count(&testbed, "ha", "recovery_resets"));
+    // SIGTERM: the daemon leaves no tunnel behind, as after a start of the machine.
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(router.0.id().cast_signed()), nix::sys::signal::Signal::SIGTERM)
+        .unwrap();
+    router.0.wait().unwrap();
+    let reaches = || ping(&["-c", "1", "-W", "0.1"]).contains(" 1 received");
+    assert!(!reaches(), "nothing is forwarded without the daemon");
+    let begun = Instant::now();
+    let _router = testbed.router.roam6(&testbed.file("mr.toml"));
+    testbed.await_binding("2001:db8:2:");
+    testbed.await_binding("2001:db8:4:");
+    let bound = begun.elapsed();
+    wait_or_report("the first reply", reaches, || testbed.logs());
+    println!("figure: both uplinks bound {bound:.1?} after the start, first reply at {:.1?}", begun.elapsed());
+    // What may be lost is lost within a second; of a busy machine, two.
+    assert!(begun.elapsed() - bound < Duration::from_secs(2), "{:?}", begun.elapsed() - bound);
+    let all = ping(&["-c", "20", "-i", "0.02"]);
+    assert!(all.contains(" 0% packet loss") && !all.contains("DUP!"), "{all}{}", testbed.logs());
+    wait_or_report("copies again", || both() && eliminated("ha") > before.0, || testbed.logs());
+    assert!(count(&testbed, "ha", "recovery_resets") > before.1, "the home agent accepted a new start of the numbers");
 }

@@ -195,6 +195,28 @@ fn first_copy_passes_without_its_number() {
     }
 }
 
+/// The numbers of 64 tunnels are equal, and are told apart.
+#[test]
+fn many_tunnels_recover_their_own_sequences() {
+    let mut testbed = testbed_or_skip!("many_tunnels_recover_their_own_sequences");
+    let tunnels: Vec<(String, [String; 2])> = (0..64_u32)
+        .map(|number| {
+            let care_of = [1, 2].map(|path| format!("2001:db8:2::{number:x}:{path}"));
+            let far = format!("2001:db8:e{number:x}::/48");
+            put(&mut testbed, TunnelId(100 + number), &far, care_of.each_ref().map(String::as_str));
+            (format!("2001:db8:e{number:x}::2"), care_of)
+        })
+        .collect();
+    for sequence in 1..=3 {
+        for copy in 0..2 {
+            for (node, care_of) in &tunnels {
+                let (verdict, _) = testbed.run_again(&numbered(node, &care_of[copy], sequence));
+                assert_eq!(verdict, if copy == 0 { REDIRECT } else { DROP }, "{node}, number {sequence}, copy {copy}");
+            }
+        }
+    }
+}
+
 #[test]
 fn others_do_not_move_the_window() {
     let mut testbed = testbed_or_skip!("others_do_not_move_the_window");
