@@ -17,11 +17,12 @@ use roam6_wire::geo::{
 use roam6_wire::security::{Certificate, Message, Psid, SignerField, UnsignedData};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv6Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
-use testbed::{BINARY, Namespace, Running, run, wait_or_report};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use testbed::machines::{advertise, cable};
+use testbed::{BINARY, INGRESS, Namespace, ROUTER, Running, Testbed, run, wait_for, wait_or_report};
 
 /// Sends an Ethernet frame, given in hexadecimal.
 const SENDER: &str = "
@@ -248,14 +249,7 @@ impl SigningPair {
     /// The configuration of station `number`, whose network 2001:db8:N00::/64 is announced to neighbours.
     fn start_with_networks(&mut self) {
         let folder = self.folder.path().to_owned();
-        let own = folder.join("own");
-        fs::create_dir(&own).unwrap();
-        for ticket in 1..=3 {
-            for extension in ["cert", "key"] {
-                let name = format!("at-0{ticket}.{extension}");
-                fs::copy(folder.join("lab/tickets").join(&name), own.join(&name)).unwrap();
-            }
-        }
+        copy_tickets(&folder);
         for number in 0..2 {
             let security = match number {
                 0 => "tickets = \"own\"\npseudonyms = true\n",
@@ -314,13 +308,25 @@ impl SigningPair {
     }
 }
 
+/// Makes a directory `own` with three of the tickets of a lab.
+fn copy_tickets(folder: &Path) {
+    let own = folder.join("own");
+    fs::create_dir(&own).unwrap();
+    for ticket in 1..=3 {
+        for extension in ["cert", "key"] {
+            let name = format!("at-0{ticket}.{extension}");
+            fs::copy(folder.join("lab/tickets").join(&name), own.join(&name)).unwrap();
+        }
+    }
+}
+
 fn end(mut tcpdump: Running) {
     run(Command::new("kill").args(["-INT", &tcpdump.0.id().to_string()]));
     tcpdump.0.wait().unwrap();
 }
 
 /// In this time a station sends CAMs.
-const CAMS: std::time::Duration = std::time::Duration::from_secs(4);
+const CAMS: Duration = Duration::from_secs(4);
 
 /// The frames of a capture (pcap) that were sent by a link-layer address.
 fn frames_of(capture: &Path, source: &[u8]) -> Vec<Vec<u8>> {
@@ -357,16 +363,22 @@ fn no_field_of_a_former_pseudonym_is_sent_and_connections_of_the_mobile_network_
     let mut client = pair.places[0].enter(|| TcpStream::connect("[2001:db8:200::1]:7000").unwrap());
     let (mut server, _) = listener.accept().unwrap();
     let mut exchange = |octet: u8| {
+        let begin = Instant::now();
         client.write_all(&[octet]).unwrap();
         let mut received = [0];
-        server.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        for stream in [&server, &client] {
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        }
         server.read_exact(&mut received).unwrap();
+        server.write_all(&received).unwrap();
+        client.read_exact(&mut received).unwrap();
         assert_eq!(received, [octet]);
+        println!("pseudonyms: octet {octet} and its echo took {:?}", begin.elapsed());
     };
     exchange(1);
     pair.ask(0, &["geo", "pseudonym", "lock", "255"]);
     pair.ask(0, &["geo", "pseudonym", "change"]);
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     let mid_of = |identity: &[(&str, Vec<u8>)]| identity[0].1.clone();
     let mid_now = || {
         let position = pair.json(0, "position");
@@ -396,4 +408,117 @@ fn no_field_of_a_former_pseudonym_is_sent_and_connections_of_the_mobile_network_
     }
     assert!(!has(&hardware), "the link-layer address of the interface");
     assert!(frames_of(&after, &hardware).is_empty());
+}
+
+/// A roadside unit that signs and advertises 2001:db8:b0::/64 on its virtual link, connected to the home agent.
+fn start_roadside_unit(testbed: &Testbed, rsu: &Namespace) -> [Running; 2] {
+    cable(&testbed.agent, "core0", rsu, "net0");
+    cable(rsu, "radio0", &testbed.router, "radio0");
+    for place in [rsu, &testbed.router] {
+        place.shell("echo 1 > /proc/sys/net/ipv6/conf/radio0/disable_ipv6");
+    }
+    testbed
+        .agent
+        .shell("ip address add 2001:db8:f9::1/64 dev core0 nodad && ip route add 2001:db8:b0::/64 via 2001:db8:f9::2");
+    rsu.shell(
+        "sysctl -qw net.ipv6.conf.all.forwarding=1 && ip address add 2001:db8:f9::2/64 dev net0 nodad && \
+         ip route add default via 2001:db8:f9::1",
+    );
+    let daemon = rsu.roam6(&testbed.write_config("rsu", &signing("11.001", "tickets = \"lab/tickets/at-04.cert\"\n")));
+    wait_for("the virtual link of the roadside unit", || has_link(rsu));
+    rsu.shell("ip address add 2001:db8:b0::1/64 dev gn0 nodad");
+    [daemon, advertise(rsu, testbed.folder.path(), "gn0", "prefix 2001:db8:b0::/64 { };")]
+}
+
+fn has_link(place: &Namespace) -> bool {
+    place.command(&["ip", "link", "show", "dev", "gn0"]).output().unwrap().status.success()
+}
+
+/// A strict station with a virtual link.
+fn signing(longitude: &str, tickets: &str) -> String {
+    format!(
+        "[geo]\ninterfaces = [\"radio0\"]\nposition = {{ latitude = 48.0, longitude = {longitude} }}\n\
+         facilities = {{}}\n[geo.security]\nmode = \"strict\"\ntrust = [\"lab/root.cert\"]\n\
+         issuers = [\"lab/aa.cert\"]\n{tickets}[[geo.links]]\nname = \"gn0\"\naround = 1500\n"
+    )
+}
+
+/// Octets of a connection each 20 ms from the node to the correspondent; the longest silence of the receiver.
+fn longest_silence(testbed: &Testbed, span: Duration, act: impl FnOnce()) -> Duration {
+    let listener = testbed.agent.enter(|| TcpListener::bind("[2001:db8:9::9]:7001").unwrap());
+    let mut client = testbed.node.enter(|| TcpStream::connect("[2001:db8:9::9]:7001").unwrap());
+    let (mut server, _) = listener.accept().unwrap();
+    let sender = std::thread::spawn(move || {
+        let until = Instant::now() + span;
+        while Instant::now() < until && client.write_all(b"x").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let receiver = std::thread::spawn(move || {
+        let (mut buffer, mut last, mut longest) = ([0; 256], Instant::now(), Duration::ZERO);
+        let mut octets = 0;
+        while let Ok(length @ 1..) = server.read(&mut buffer) {
+            longest = longest.max(last.elapsed());
+            (last, octets) = (Instant::now(), octets + length);
+        }
+        assert!(octets > 100, "{octets}");
+        longest
+    });
+    act();
+    sender.join().unwrap();
+    receiver.join().unwrap()
+}
+
+#[test]
+fn a_connection_by_nemo_lives_on_when_the_pseudonym_changes() {
+    let test = "a_connection_by_nemo_lives_on_when_the_pseudonym_changes";
+    let (Some(testbed), Some(rsu)) = (Testbed::new(test), Namespace::new()) else { return };
+    run(Command::new(BINARY).args(["geo", "cert", "make", "--count", "4"]).arg(testbed.file("lab")));
+    copy_tickets(testbed.folder.path());
+    testbed.enroll(&[]);
+    let _agent = testbed.start_agent();
+    let _rsu = start_roadside_unit(&testbed, &rsu);
+    let uplink = "[[mobile_router.uplink]]\ninterface = \"gn0\"\n";
+    let config = format!("{ROUTER}{uplink}{INGRESS}{}", signing("11.0", "tickets = \"own\"\npseudonyms = true\n"));
+    let _router = testbed.router.roam6(&testbed.write_config("mr", &config));
+    testbed.await_binding("2001:db8:b0:");
+    wait_or_report(
+        "the correspondent",
+        || testbed.node.ping(2, "56", "2001:db8:9::9").contains("1 received"),
+        || testbed.logs(),
+    );
+    let former = bound_address(&testbed);
+    let file = testbed.file("road.pcap");
+    let words = ["tcpdump", "-U", "--immediate-mode", "-n", "-i", "radio0", "-w"];
+    let tcpdump = Running(rsu.command(&words).arg(&file).spawn().unwrap());
+    let silence = longest_silence(&testbed, Duration::from_secs(12), || {
+        std::thread::sleep(Duration::from_secs(2));
+        let run_dir = testbed.file("mr").join("run");
+        run(Command::new(BINARY).args(["geo", "pseudonym", "change", "--run-dir"]).arg(run_dir));
+        let is_moved = || bound_address(&testbed).is_some_and(|now| Some(now) != former);
+        wait_or_report("no new care-of address", is_moved, || testbed.logs());
+    });
+    end(tcpdump);
+    println!("{test}: longest silence {silence:?}");
+    assert!(silence < Duration::from_secs(8), "{silence:?}");
+    let now = bound_address(&testbed).unwrap();
+    // Frames of the new station have nothing of the former one.
+    let frames = frames_of(&file, &link_address(now));
+    assert!(frames.len() > 20, "{}", frames.len());
+    let identifier = former.unwrap().octets();
+    let has = |octets: &[u8]| frames.iter().any(|frame| frame.windows(octets.len()).any(|part| part == octets));
+    assert!(has(&now.octets()[8..]) && !has(&identifier[8..]) && !has(&link_address(former.unwrap())));
+}
+
+/// The care-of address of the binding.
+fn bound_address(testbed: &Testbed) -> Option<Ipv6Addr> {
+    let shown = testbed.show("ha", "bindings");
+    let is_care_of = |word: &&str| word.starts_with("2001:db8:b0:");
+    shown.split_whitespace().find(is_care_of).and_then(|word| word.parse().ok())
+}
+
+/// The link-layer address that an interface identifier was made of (RFC 4291 appendix A).
+fn link_address(address: Ipv6Addr) -> Vec<u8> {
+    let [.., a, b, c, _, _, d, e, f] = address.octets();
+    vec![a ^ 2, b, c, d, e, f]
 }
