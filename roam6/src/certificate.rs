@@ -1,8 +1,7 @@
 //! Certificates of ITS stations in files, and their signatures (IEEE 1609.2, ETSI TS 103 097).
 
-use p256::ecdsa::signature::Verifier;
-use p256::ecdsa::{Signature, VerifyingKey};
-use roam6_wire::security::{Certificate, Curve, Message, PublicKey, limits};
+use roam6_proto::geo::security::verification_request;
+use roam6_wire::security::{Certificate, Message, PublicKey, Signature, limits};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -21,17 +20,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     Ok(octets)
 }
 
-/// Verifies a signature; `None` if one of the curves is not NIST P-256.
-pub(crate) fn verify(
-    message: &Message,
-    key: &PublicKey<'_>,
-    signature: &roam6_wire::security::Signature<'_>,
-) -> Option<bool> {
-    if key.curve != Curve::NistP256 || signature.curve != Curve::NistP256 {
-        return None;
-    }
-    let point = key.point.sec1()?;
-    let signature = Signature::from_slice(&[signature.r.x, signature.s].concat());
-    let (Ok(key), Ok(signature)) = (VerifyingKey::from_sec1_bytes(&point), signature) else { return Some(false) };
-    Some(key.verify(message.octets(), &signature).is_ok())
+/// Whether a signature is valid.
+pub(crate) fn verify(message: &Message, key: &PublicKey<'_>, signature: &Signature<'_>) -> bool {
+    let request = verification_request(message, key, signature);
+    request.is_ok_and(|request| roam6_linux::signature::verify(&request).valid)
 }

@@ -55,6 +55,11 @@ impl TokenBucket {
         self.level.take(now, self.interval, self.interval * self.burst)
     }
 
+    /// Takes so many tokens; returns whether there were so many. More than the burst are taken from a full bucket.
+    pub fn take_many(&mut self, now: Time, tokens: u32) -> bool {
+        self.level.take(now, self.interval * tokens, self.interval * self.burst.max(tokens))
+    }
+
     /// The time at which the next token is available.
     pub fn next_token(&self) -> Time {
         self.level.full_at - self.interval * (self.burst - 1)
@@ -74,6 +79,15 @@ mod tests {
         assert_eq!(limiter.next_token(), start + Duration::from_millis(333));
         assert!(limiter.take(start + Duration::from_millis(333)));
         assert!(!limiter.take(start + Duration::from_millis(334)));
+    }
+
+    #[test]
+    fn many_tokens_are_taken_at_once() {
+        let mut bucket = TokenBucket::new(3, Duration::from_millis(100));
+        let at = |millis: u64| Time::from_micros(millis * 1_000);
+        assert!(bucket.take_many(at(0), 2) && !bucket.take_many(at(0), 2) && bucket.take_many(at(100), 2));
+        assert!(!bucket.take_many(at(300), 5) && bucket.take_many(at(400), 5));
+        assert!(!bucket.take(at(500)) && bucket.take(at(700)));
     }
 
     #[test]

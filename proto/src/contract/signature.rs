@@ -12,7 +12,7 @@ pub struct VerificationRequest {
     pub id: u64,
     /// The signature algorithm.
     pub algorithm: SignatureAlgorithm,
-    /// The public key: an uncompressed point (SEC 1 §2.3.3).
+    /// The public key: a point (SEC 1 §2.3.3), uncompressed with the curves of NIST.
     #[serde(with = "crate::base::hex")]
     pub key: Vec<u8>,
     /// What ECDSA hashes and signs.
@@ -32,6 +32,10 @@ pub enum SignatureAlgorithm {
     EcdsaP256Sha256,
     /// ECDSA with NIST P-384 and SHA-384.
     EcdsaP384Sha384,
+    /// ECDSA with Brainpool P256r1 (RFC 5639) and SHA-256.
+    EcdsaBrainpoolP256r1Sha256,
+    /// ECDSA with Brainpool P384r1 (RFC 5639) and SHA-384.
+    EcdsaBrainpoolP384r1Sha384,
 }
 
 /// Whether a signature is valid.

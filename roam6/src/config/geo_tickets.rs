@@ -97,7 +97,7 @@ fn read_one(
         let hint = "add the certificate of its authority to issuers: other stations may ask for it";
         return Err((what("the issuer of the certificate is not in issuers"), hint));
     };
-    if verify(&certificate.message(Some(issuer)), &issuer.verification_key, &certificate.signature) == Some(false) {
+    if !verify(&certificate.message(Some(issuer)), &issuer.verification_key, &certificate.signature) {
         return Err((what("the signature of the certificate is invalid"), "get it again from its authority"));
     }
     let key_file = path.with_extension("key");

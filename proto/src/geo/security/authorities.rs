@@ -18,12 +18,17 @@ const MAX_CHAIN: usize = 4;
 /// Authorities learnt from other stations, at most.
 pub(super) const MAX_LEARNT: usize = 64;
 
+/// The times of verifications in relation to NIST P-256 (docs/measured.md).
+const COST_P384: u32 = 6;
+const COST_BRAINPOOL_P256: u32 = 10;
+const COST_BRAINPOOL_P384: u32 = 25;
+
 /// A public key that the host can verify signatures with.
 #[derive(Debug, Clone)]
 pub(super) struct SignatureKey {
     pub(super) curve: Curve,
     pub(super) algorithm: SignatureAlgorithm,
-    /// The uncompressed point.
+    /// The point: uncompressed with the curves of NIST, else as in the certificate.
     pub(super) point: Vec<u8>,
 }
 
@@ -40,18 +45,31 @@ impl SignatureKey {
                 let point = p384::PublicKey::from_sec1_bytes(&sec1).map_err(|_| wrong())?;
                 (SignatureAlgorithm::EcdsaP384Sha384, point.to_encoded_point(false).as_bytes().to_vec())
             }
-            other => {
-                let detail = format!("signatures of {other} are not verified by this release");
-                return Err(Refusal::open(DropReason::InvalidCertificate, detail));
-            }
+            // The host finds out whether it is a point of the curve: few stations have such keys.
+            Curve::BrainpoolP256r1 => (SignatureAlgorithm::EcdsaBrainpoolP256r1Sha256, sec1),
+            Curve::BrainpoolP384r1 => (SignatureAlgorithm::EcdsaBrainpoolP384r1Sha384, sec1),
         };
         Ok(SignatureKey { curve: key.curve, algorithm, point })
     }
 
     pub(super) fn hash(&self) -> HashAlgorithm {
         match self.algorithm {
-            SignatureAlgorithm::EcdsaP256Sha256 => HashAlgorithm::Sha256,
-            SignatureAlgorithm::EcdsaP384Sha384 => HashAlgorithm::Sha384,
+            SignatureAlgorithm::EcdsaP256Sha256 | SignatureAlgorithm::EcdsaBrainpoolP256r1Sha256 => {
+                HashAlgorithm::Sha256
+            }
+            SignatureAlgorithm::EcdsaP384Sha384 | SignatureAlgorithm::EcdsaBrainpoolP384r1Sha384 => {
+                HashAlgorithm::Sha384
+            }
+        }
+    }
+
+    /// The time of a verification, in verifications with NIST P-256.
+    pub(super) fn cost(&self) -> u32 {
+        match self.algorithm {
+            SignatureAlgorithm::EcdsaP256Sha256 => 1,
+            SignatureAlgorithm::EcdsaP384Sha384 => COST_P384,
+            SignatureAlgorithm::EcdsaBrainpoolP256r1Sha256 => COST_BRAINPOOL_P256,
+            SignatureAlgorithm::EcdsaBrainpoolP384r1Sha384 => COST_BRAINPOOL_P384,
         }
     }
 }

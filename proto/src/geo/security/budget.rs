@@ -59,15 +59,16 @@ impl Budget {
         Budget { rate, all, newcomers, senders: BTreeMap::new() }
     }
 
-    /// Takes the budget for one signature of a frame of this link-layer source; whether there was any.
-    pub(super) fn take(&mut self, now: Time, source: LinkAddress, kind: SenderKind) -> bool {
+    /// Takes the budget for one signature of a frame of this link-layer source, which costs as much as so many with NIST P-256;
+    /// whether there was any.
+    pub(super) fn take(&mut self, now: Time, source: LinkAddress, (kind, signatures): (SenderKind, u32)) -> bool {
         if !self.senders.contains_key(&source) && self.senders.len() >= MAX_SENDERS {
             self.forget(now);
         }
         let has_room = self.senders.len() < MAX_SENDERS;
         let known = self.senders.get(&source).is_some_and(|sender| sender.is_known(now)) && kind == SenderKind::Known;
         let share = if known { self.rate / ONE_KNOWN } else { self.rate / NEWCOMERS / ONE_NEWCOMER }.max(1);
-        let cost = Duration::from_secs(1) / share;
+        let cost = Duration::from_secs(1) / share * signatures;
         let capacity = (Duration::from_secs(1) / BURST).max(cost);
         let sender = match has_room {
             true => Some(self.senders.entry(source).or_default()),
@@ -79,7 +80,7 @@ impl Budget {
         {
             return false;
         }
-        (known || self.newcomers.take(now)) && self.all.take(now)
+        (known || self.newcomers.take_many(now, signatures)) && self.all.take_many(now, signatures)
     }
 
     /// A packet of this link-layer source was verified.

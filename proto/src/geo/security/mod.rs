@@ -25,7 +25,7 @@ use crate::contract::signature::{VerificationRequest, VerificationResult};
 use authorities::{Authorities, SignatureKey};
 use budget::{Budget, SenderKind};
 use roam6_wire::geo::SecuredPacket;
-use roam6_wire::security::{Certificate, HashedId3, HashedId8, Message, Psid, Signature, SignedData, Ssp};
+use roam6_wire::security::{Certificate, HashedId3, HashedId8, Message, Psid, PublicKey, Signature, SignedData, Ssp};
 use sha2::{Digest, Sha256};
 pub use signing::{PacketSigner, Unsigned};
 use tickets::{Ticket, TicketCache};
@@ -178,8 +178,9 @@ impl Verifier {
         let certificate = tickets::parsed(octets)?;
         let root = self.authorities.root_of(&certificate, at.its_seconds())?;
         let message = certificate.message(Some(&root.certificate()?));
-        let request = Request::new(&message, &certificate.signature, root.key()?)?;
-        self.take(at.now, frame, SenderKind::Unknown)?;
+        let key = root.key()?;
+        let (request, cost) = (Request::new(&message, &certificate.signature, key)?, key.cost());
+        self.take(at.now, frame, (SenderKind::Unknown, cost))?;
         Ok(request)
     }
 
@@ -234,8 +235,8 @@ impl Verifier {
             if single_hop && ticket.replay(true).is_forgotten(generated) {
                 return Err(replayed("older than what is remembered of its signer"));
             }
-            let request = Request::of(signed, &certificate, ticket.key())?;
-            self.take(at.now, frame, SenderKind::Known)?;
+            let (request, cost) = (Request::of(signed, &certificate, ticket.key())?, ticket.key().cost());
+            self.take(at.now, frame, (SenderKind::Known, cost))?;
             self.request(frame.clone(), fingerprint, digest, None, request, out);
             return Ok(Admission::Pending);
         }
@@ -251,21 +252,24 @@ impl Verifier {
         let issuer = self.authorities.issuer_of_ticket(&certificate, at.its_seconds())?;
         let issuer_certificate = issuer.certificate()?;
         let message = certificate.message(Some(&issuer_certificate));
-        let request = Request::new(&message, &certificate.signature, issuer.key()?)?;
+        let key = issuer.key()?;
+        let request = Request::new(&message, &certificate.signature, key)?;
         self.authorities.check_use(&certificate, at.its_seconds(), place)?;
-        self.take(at.now, frame, SenderKind::Unknown)?;
         let candidate = Ticket::new(&certificate)?;
+        // The packet is verified if the certificate is valid.
+        let cost = key.cost().saturating_add(candidate.key().cost() - 1);
+        self.take(at.now, frame, (SenderKind::Unknown, cost))?;
         self.request(frame.clone(), fingerprint, digest, Some(candidate), request, out);
         Ok(Admission::Pending)
     }
 
-    /// Takes the budget of one signature.
-    fn take(&mut self, now: Time, frame: &Frame, kind: SenderKind) -> Result<(), Refusal> {
+    /// Takes the budget of one signature: who signs, and what the verification costs.
+    fn take(&mut self, now: Time, frame: &Frame, signer: (SenderKind, u32)) -> Result<(), Refusal> {
         let over = |detail: &str| Refusal::open(DropReason::OverBudget, detail);
         if self.pending.len() + self.pending_authorities.len() >= MAX_PENDING {
             return Err(over("too many signatures are being verified"));
         }
-        match self.budget.take(now, frame.source, kind) {
+        match self.budget.take(now, frame.source, signer) {
             true => Ok(()),
             false => Err(over("more signatures to verify than the budget allows")),
         }
@@ -362,6 +366,18 @@ impl Verifier {
         }
         Ok(())
     }
+}
+
+/// What the host verifies to find out whether a signature is valid: for what is verified beside packets.
+///
+/// # Errors
+/// The signature is invalid: its curve or hash is not that of the key, or the key is no point of its curve.
+pub fn verification_request(
+    message: &Message,
+    key: &PublicKey<'_>,
+    signature: &Signature<'_>,
+) -> Result<VerificationRequest, Refusal> {
+    Ok(Request::new(message, signature, &SignatureKey::of(key)?)?.with_id(0))
 }
 
 /// A signature to verify, without its number.

@@ -86,7 +86,7 @@ pub(crate) enum PseudonymCommand {
 pub(crate) enum CertCommand {
     /// Show the certificates and signed packets in a file
     #[command(after_help = "\
-A signature is verified if the certificate of its signer is in the file, and both are of NIST P-256.
+A signature is verified if the certificate of its signer is in the file.
 
 Examples:
   roam6 geo cert show at.cert
