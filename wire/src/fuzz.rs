@@ -3,7 +3,7 @@
 
 use crate::ip6::{self, Datagram, Header};
 use crate::malformed::Why;
-use crate::{checksum, dhcp6, geo, icmp4, icmp6, ip4, mnpp, mobility, shim6, udp, udp6};
+use crate::{checksum, dhcp6, geo, icmp4, icmp6, ip4, mnpp, mobility, relay, shim6, udp, udp6};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -232,6 +232,14 @@ fn parse_at_router(message: &[u8]) -> Option<Result<mnpp::Announcement, crate::M
     let header = Header::new(SOURCE, icmp6::ALL_ROUTERS).with_hop_limit(icmp6::ON_LINK_HOP_LIMIT);
     let packet = ip6::emit(&header, ip6::protocol::ICMPV6, message);
     mnpp::Announcement::parse(&Datagram::parse(&packet).ok()?)
+}
+
+/// `data` as a message between relays.
+pub fn relay(data: &[u8]) {
+    let Ok(Some((message, length))) = relay::Message::parse(data) else { return };
+    assert!(length <= data.len() && length <= relay::MAX_LENGTH);
+    let octets = message.emit();
+    assert_eq!(relay::Message::parse(&octets), Ok(Some((message, octets.len()))));
 }
 
 /// The checksum of a Shim6 header with its checksum field taken as zero.

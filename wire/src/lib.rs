@@ -28,6 +28,7 @@ pub mod mnpp;
 pub mod mobility;
 mod portal;
 pub mod reader;
+pub mod relay;
 #[cfg(feature = "geo-security")]
 pub mod security;
 pub mod shim6;

@@ -73,6 +73,7 @@ fn the_fuzz_corpus_passes() {
         ("wire_shim6", fuzz::shim6),
         ("wire_geo", fuzz::geo),
         ("wire_mnpp", fuzz::mnpp),
+        ("wire_relay", fuzz::relay),
         #[cfg(feature = "geo-security")]
         ("wire_security", fuzz::security),
     ] {
