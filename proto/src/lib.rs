@@ -16,6 +16,7 @@ pub mod link;
 pub mod mptcp;
 pub mod nemo;
 pub mod node;
+pub mod relay;
 pub mod role;
 pub mod shim;
 

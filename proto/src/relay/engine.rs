@@ -1,0 +1,489 @@
+//! The decisions of a relay.
+
+use super::bearer::{Bearer, State};
+use super::connections::Connections;
+use super::effect::{Effect, Event};
+use super::{BearerId, Bindings, Counters, HeldSyn, Refused, RelayConfig, Side, Tuple, is_special};
+use crate::Time;
+use core::time::Duration;
+use roam6_wire::Prefix;
+use roam6_wire::relay::{Answer, Connect, Message, Offer, OfferedRule};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv6Addr;
+
+/// SYNs that wait for a bearer.
+const MAX_WAITING: usize = 256;
+/// How long a SYN waits for one; its sender retransmits it after a second (RFC 6298 §2).
+const WAITING_TIME: Duration = Duration::from_secs(3);
+/// How long the kernel may take to connect a bearer.
+const DIAL_TIME: Duration = Duration::from_secs(5);
+/// First and longest pause after a bearer could not be connected.
+const DIAL_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// How long the sender of a SYN may take to complete the handshake.
+const ACCEPT_TIME: Duration = Duration::from_secs(10);
+/// How often what has a time limit is looked at.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A relay.
+pub struct Relay {
+    config: RelayConfig,
+    /// The bearers that carry no connection yet, and those that do.
+    pub(super) bearers: BTreeMap<BearerId, Bearer>,
+    pub(super) open: BTreeMap<BearerId, Open>,
+    /// Whether some of the former have a time limit.
+    has_timed: bool,
+    connections: Connections,
+    waiting: VecDeque<(Time, HeldSyn)>,
+    homes: BTreeMap<Ipv6Addr, Home>,
+    /// The prefixes that are offered, by address and length.
+    offers: BTreeMap<(Ipv6Addr, u8), Ipv6Addr>,
+    counters: Counters,
+    next: u32,
+    ready: bool,
+    /// The home agent has an offer of this instance.
+    introduced: bool,
+    dial_pause: Duration,
+    dial_at: Time,
+    swept: Time,
+}
+
+/// A bearer that carries a connection.
+pub(super) struct Open {
+    home: Ipv6Addr,
+    tuple: Tuple,
+}
+
+/// A mobile router, at its home agent.
+#[derive(Default)]
+struct Home {
+    instance: Option<u64>,
+    bearers: usize,
+    prefixes: Vec<Prefix>,
+    rules: Vec<OfferedRule>,
+}
+
+impl Relay {
+    /// A relay without bearers.
+    pub fn new(config: RelayConfig) -> Relay {
+        Relay {
+            config,
+            bearers: BTreeMap::new(),
+            open: BTreeMap::new(),
+            has_timed: false,
+            connections: Connections::default(),
+            waiting: VecDeque::new(),
+            homes: BTreeMap::new(),
+            offers: BTreeMap::new(),
+            counters: Counters::default(),
+            next: 0,
+            ready: false,
+            introduced: false,
+            dial_pause: DIAL_PAUSE.0,
+            dial_at: Time::ZERO,
+            swept: Time::ZERO,
+        }
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Bearers, those that carry a connection, and those that wait for one.
+    pub fn bearers(&self) -> (usize, usize) {
+        (self.open.len(), self.bearers.values().filter(|bearer| matches!(bearer.state, State::Idle)).count())
+    }
+
+    /// The connection of an open bearer, and the home address of its mobile router.
+    pub fn connection(&self, id: BearerId) -> Option<(Tuple, Ipv6Addr)> {
+        self.open.get(&id).map(|open| (open.tuple, open.home))
+    }
+
+    /// When [`Event::Tick`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        let sweep = (self.has_timed || !self.waiting.is_empty()).then(|| self.swept + SWEEP_INTERVAL);
+        let dial = Some(self.dial_at).filter(|_| self.is_dialler() && self.missing(false) + self.missing(true) > 0);
+        [sweep, dial, self.connections.deadline()].into_iter().flatten().min()
+    }
+
+    /// What a data plane that knows nothing is to know.
+    pub fn restore(&self, out: &mut Vec<Effect>) {
+        self.connections.restore(out);
+        if self.ready {
+            out.push(Effect::Ready(true));
+        }
+        let offers = self.homes.values().filter(|home| !home.prefixes.is_empty());
+        out.extend(offers.map(|home| Effect::Offered(home.prefixes.clone(), home.rules.clone())));
+    }
+
+    /// A mobile router has opened a bearer, from this address. `None`: it is to be reset.
+    pub fn accept_bearer(&mut self, home: Ipv6Addr, bindings: &dyn Bindings) -> Option<BearerId> {
+        let own = self.homes.get(&home).map_or(0, |home| home.bearers);
+        let full = self.bearers.len() + self.open.len() >= self.config.max_bearers
+            || own >= self.config.max_bearers_per_router;
+        if bindings.tunnel_of(home).is_none() || bindings.is_own(home) {
+            self.counters.refuse(Refused::NoBinding);
+            return None;
+        }
+        if full {
+            self.counters.refuse(Refused::Limit);
+            return None;
+        }
+        self.homes.entry(home).or_default().bearers += 1;
+        Some(self.add(home, false, State::Idle))
+    }
+
+    /// Handles an event.
+    pub fn handle(&mut self, now: Time, event: Event, bindings: &dyn Bindings, out: &mut Vec<Effect>) {
+        match event {
+            Event::Dialled(id) => self.dialled(id, out),
+            Event::Message(id, Message::Connect(connect)) => self.asked(now, id, connect, bindings, out),
+            Event::Message(id, Message::Offer(offer)) => self.offered(now, id, offer, bindings, out),
+            Event::Malformed(id) => {
+                self.counters.malformed += 1;
+                self.abort(now, id, out);
+            }
+            Event::Answered(id, answer) => self.answered(now, id, answer, out),
+            Event::Syn(syn) => self.hold(now, syn, bindings, out),
+            Event::Accepted(tuple) => self.accepted(tuple, out),
+            Event::Connected(id) => self.connected(id, out),
+            Event::ConnectFailed(id, answer) => self.connect_failed(id, answer, out),
+            Event::Completed(id) => self.end(now, id, out),
+            Event::Broken(id) => self.abort(now, id, out),
+            Event::Tick => {}
+        }
+        self.sweep(now, out);
+        self.dial(now, out);
+        let timed = |bearer: &Bearer| matches!(bearer.state, State::Dialling(_) | State::Accepting(..));
+        self.has_timed = self.bearers.values().any(timed);
+    }
+
+    fn is_dialler(&self) -> bool {
+        matches!(self.config.side, Side::MobileRouter { .. })
+    }
+
+    fn add(&mut self, home: Ipv6Addr, offered: bool, state: State) -> BearerId {
+        let id = BearerId(self.next);
+        self.next = self.next.wrapping_add(1);
+        self.bearers.insert(id, Bearer { home, offered, state });
+        id
+    }
+
+    /// Bearers of one kind that are to be opened.
+    fn missing(&self, offered: bool) -> usize {
+        let waits =
+            |bearer: &&Bearer| bearer.offered == offered && matches!(bearer.state, State::Idle | State::Dialling(_));
+        let wanted = match (offered, &self.config.side) {
+            (false, _) if !self.introduced => 0,
+            (false, _) => self.config.spare + self.waiting.len(),
+            (true, _) if !self.introduced => 1,
+            (true, Side::MobileRouter { offered, .. }) if offered.iter().all(|rule| !rule.bonded) => 1,
+            (true, _) => self.config.spare,
+        };
+        let room = self.config.max_bearers.saturating_sub(self.bearers.len() + self.open.len());
+        wanted.saturating_sub(self.bearers.values().filter(waits).count()).min(room)
+    }
+
+    /// Opens bearers. The first is an offer, which tells the home agent that bearers of earlier instances are dead.
+    fn dial(&mut self, now: Time, out: &mut Vec<Effect>) {
+        if !self.is_dialler() || now < self.dial_at {
+            return;
+        }
+        for offered in [true, false] {
+            for _ in 0..self.missing(offered) {
+                let id = self.add(Ipv6Addr::UNSPECIFIED, offered, State::Dialling(now));
+                out.push(Effect::Dial(id));
+            }
+        }
+    }
+
+    fn dialled(&mut self, id: BearerId, out: &mut Vec<Effect>) {
+        let Some(bearer) = self.bearers.get_mut(&id).filter(|it| matches!(it.state, State::Dialling(_))) else {
+            return;
+        };
+        bearer.state = State::Idle;
+        self.dial_pause = DIAL_PAUSE.0;
+        if bearer.offered {
+            let Side::MobileRouter { prefixes, offered } = &self.config.side else { return };
+            let offer = Offer { instance: self.config.instance, prefixes: prefixes.clone(), rules: offered.clone() };
+            self.introduced = true;
+            out.push(Effect::Send(id, Message::Offer(offer)));
+        } else if let Some((_, syn)) = self.waiting.pop_front() {
+            self.ask(id, syn, out);
+        }
+        if !std::mem::replace(&mut self.ready, true) {
+            out.push(Effect::Ready(true));
+        }
+    }
+
+    /// A SYN is held: the other relay is asked.
+    fn hold(&mut self, now: Time, syn: HeldSyn, bindings: &dyn Bindings, out: &mut Vec<Effect>) {
+        let waits = self.waiting.iter().any(|(_, held)| held.tuple == syn.tuple);
+        if waits || self.connections.bearer_of(&syn.tuple).is_some() {
+            return;
+        }
+        if let Some(id) = self.idle_bearer(&syn.tuple, bindings) {
+            self.ask(id, syn, out);
+        } else if self.is_dialler() && self.waiting.len() < MAX_WAITING {
+            self.waiting.push_back((now, syn));
+        } else {
+            self.counters.left_alone += 1;
+            self.connections.leave_alone(now, syn.tuple, out);
+        }
+    }
+
+    /// A bearer that waits for such a connection.
+    fn idle_bearer(&self, tuple: &Tuple, bindings: &dyn Bindings) -> Option<BearerId> {
+        let is_idle = |bearer: &Bearer| matches!(bearer.state, State::Idle);
+        if self.is_dialler() {
+            let mut idle = self.bearers.iter().filter(|(_, bearer)| !bearer.offered && is_idle(bearer));
+            return idle.next().map(|(id, _)| *id);
+        }
+        let (_, home) = self.offers.range(..=(tuple.destination, u8::MAX)).next_back()?;
+        if bindings.tunnel_of(*home)? != bindings.tunnel_of(tuple.destination)? {
+            return None;
+        }
+        let mut idle = self.bearers.iter().filter(|(_, it)| it.offered && it.home == *home && is_idle(it));
+        idle.next().map(|(id, _)| *id)
+    }
+
+    fn ask(&mut self, id: BearerId, syn: HeldSyn, out: &mut Vec<Effect>) {
+        let Tuple { source, source_port, destination, destination_port } = syn.tuple;
+        let traffic_class = syn.traffic_class;
+        let connect = Connect { destination, destination_port, source, source_port, traffic_class };
+        out.push(Effect::Send(id, Message::Connect(connect)));
+        if self.config.early {
+            self.connections.activate(syn.tuple, id, out);
+            out.push(Effect::Inject(syn.clone()));
+        } else {
+            self.connections.reserve(syn.tuple, id);
+        }
+        if let Some(bearer) = self.bearers.get_mut(&id) {
+            bearer.state = State::Asked { syn, accepted: false };
+        }
+    }
+
+    fn answered(&mut self, now: Time, id: BearerId, answer: Answer, out: &mut Vec<Effect>) {
+        let Some(bearer) = self.bearers.get_mut(&id) else { return };
+        let State::Asked { syn, accepted } = &bearer.state else {
+            self.counters.malformed += 1;
+            return self.abort(now, id, out);
+        };
+        let (syn, accepted, tuple) = (syn.clone(), *accepted, syn.tuple);
+        match answer {
+            Answer::Connected if accepted => self.join(id, tuple, out),
+            Answer::Connected => {
+                bearer.state = State::Accepting(tuple, now);
+                if !self.config.early {
+                    self.connections.activate(tuple, id, out);
+                    out.push(Effect::Inject(syn));
+                }
+            }
+            _ if self.config.early => self.abort(now, id, out),
+            // The other relay does not want it: it is what it would be without relays.
+            Answer::ResourceExceeded | Answer::NotAuthorized => {
+                bearer.state = State::Idle;
+                self.counters.left_alone += 1;
+                self.connections.leave_alone(now, tuple, out);
+            }
+            refused => {
+                bearer.state = State::Idle;
+                self.counters.refused_by_destination += 1;
+                self.connections.release(&tuple, id, out);
+                out.push(Effect::Refuse(syn, refused));
+            }
+        }
+    }
+
+    fn accepted(&mut self, tuple: Tuple, out: &mut Vec<Effect>) {
+        let Some(id) = self.connections.bearer_of(&tuple) else { return };
+        let Some(bearer) = self.bearers.get_mut(&id) else { return };
+        match &mut bearer.state {
+            State::Accepting(..) => self.join(id, tuple, out),
+            State::Asked { accepted, .. } => *accepted = true,
+            _ => {}
+        }
+    }
+
+    /// The other relay asks for a connection to a destination.
+    fn asked(&mut self, now: Time, id: BearerId, connect: Connect, bindings: &dyn Bindings, out: &mut Vec<Effect>) {
+        let dialler = self.is_dialler();
+        let Some(bearer) = self.bearers.get(&id) else { return };
+        // The mobile router is asked on its offers only, and asks on all others.
+        if !matches!(bearer.state, State::Idle) || bearer.offered != dialler {
+            self.counters.malformed += 1;
+            return self.abort(now, id, out);
+        }
+        let tuple = Tuple::answering(&connect);
+        let refused = self.refusal(bearer.home, &connect, bindings);
+        if let Some(why) = refused {
+            self.counters.refuse(why);
+            return out.push(Effect::Reply(id, why.answer()));
+        }
+        if self.connections.bearer_of(&tuple).is_some() {
+            return out.push(Effect::Reply(id, Answer::ResourceExceeded));
+        }
+        self.connections.activate(tuple, id, out);
+        if let Some(bearer) = self.bearers.get_mut(&id) {
+            bearer.state = State::Connecting(tuple);
+        }
+        out.push(Effect::Connect(id, connect));
+    }
+
+    /// Why a connection may not be made.
+    fn refusal(&self, home: Ipv6Addr, connect: &Connect, bindings: &dyn Bindings) -> Option<Refused> {
+        let Connect { source, destination, .. } = *connect;
+        let no_port = connect.destination_port == 0 || connect.source_port == 0;
+        if source.to_ipv4_mapped().is_some() != destination.to_ipv4_mapped().is_some() || is_special(source) || no_port
+        {
+            return Some(Refused::Source);
+        }
+        let forbidden = is_special(destination) || bindings.is_own(destination);
+        if forbidden {
+            return Some(Refused::Destination);
+        }
+        match &self.config.side {
+            Side::HomeAgent => {
+                let tunnel = bindings.tunnel_of(home);
+                if tunnel.is_none() || tunnel != bindings.tunnel_of(source) || bindings.is_own(source) {
+                    return Some(Refused::Source);
+                }
+                (tunnel == bindings.tunnel_of(destination)).then_some(Refused::Destination)
+            }
+            Side::MobileRouter { prefixes, .. } => {
+                let inside = |address| prefixes.iter().any(|prefix| prefix.contains(address));
+                if inside(source) || bindings.is_own(source) {
+                    return Some(Refused::Source);
+                }
+                (!inside(destination)).then_some(Refused::Destination)
+            }
+        }
+    }
+
+    fn offered(&mut self, now: Time, id: BearerId, offer: Offer, bindings: &dyn Bindings, out: &mut Vec<Effect>) {
+        let dialler = self.is_dialler();
+        let Some(bearer) = self.bearers.get_mut(&id) else { return };
+        if dialler || bearer.offered || !matches!(bearer.state, State::Idle) {
+            self.counters.malformed += 1;
+            return self.abort(now, id, out);
+        }
+        bearer.offered = true;
+        let address = bearer.home;
+        let tunnel = bindings.tunnel_of(address);
+        if tunnel.is_none() || offer.prefixes.iter().any(|prefix| bindings.tunnel_of(prefix.address()) != tunnel) {
+            self.counters.refuse(Refused::Source);
+            return self.abort(now, id, out);
+        }
+        let home = self.homes.entry(address).or_default();
+        if home.instance.replace(offer.instance) == Some(offer.instance) {
+            return;
+        }
+        let former = std::mem::replace(&mut home.prefixes, offer.prefixes.clone());
+        home.rules.clone_from(&offer.rules);
+        let waiting = self.bearers.iter().map(|(id, bearer)| (*id, bearer.home));
+        let all = waiting.chain(self.open.iter().map(|(id, open)| (*id, open.home)));
+        let dead: Vec<BearerId> =
+            all.filter(|(other, home)| *other < id && *home == address).map(|(id, _)| id).collect();
+        dead.into_iter().for_each(|id| self.abort(now, id, out));
+        self.offers.retain(|_, home| *home != address);
+        out.push(Effect::Withdrawn(former));
+        self.offers.extend(offer.prefixes.iter().map(|prefix| ((prefix.address(), prefix.length()), address)));
+        out.push(Effect::Offered(offer.prefixes, offer.rules));
+    }
+
+    fn connected(&mut self, id: BearerId, out: &mut Vec<Effect>) {
+        if let Some(State::Connecting(tuple)) = self.bearers.get(&id).map(|bearer| &bearer.state) {
+            let tuple = *tuple;
+            out.push(Effect::Reply(id, Answer::Connected));
+            self.join(id, tuple, out);
+        }
+    }
+
+    /// Begins to move octets.
+    fn join(&mut self, id: BearerId, tuple: Tuple, out: &mut Vec<Effect>) {
+        let Some(bearer) = self.bearers.remove(&id) else { return };
+        self.open.insert(id, Open { home: bearer.home, tuple });
+        self.counters.relayed += 1;
+        out.push(Effect::Join(id, tuple));
+    }
+
+    fn connect_failed(&mut self, id: BearerId, answer: Answer, out: &mut Vec<Effect>) {
+        let Some(bearer) = self.bearers.get_mut(&id) else { return };
+        if let State::Connecting(tuple) = bearer.state {
+            bearer.state = State::Idle;
+            self.counters.refused_by_destination += 1;
+            self.connections.release(&tuple, id, out);
+            out.push(Effect::Reply(id, answer));
+        }
+    }
+
+    fn abort(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
+        match self.bearers.get(&id).map(|bearer| &bearer.state) {
+            None if !self.open.contains_key(&id) => return,
+            None => self.counters.reset += 1,
+            // The other relay is gone: so is what the destination would have answered.
+            Some(State::Asked { syn, .. }) if !self.config.early => {
+                out.push(Effect::Refuse(syn.clone(), Answer::Reset));
+            }
+            Some(State::Dialling(_)) => {
+                self.dial_at = now + self.dial_pause;
+                self.dial_pause = (self.dial_pause * 2).min(DIAL_PAUSE.1);
+            }
+            _ => {}
+        }
+        out.push(Effect::Abort(id));
+        self.end(now, id, out);
+    }
+
+    fn end(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
+        let home = match (self.open.remove(&id), self.bearers.remove(&id)) {
+            (Some(open), _) => {
+                self.connections.close(now, open.tuple, id, out);
+                open.home
+            }
+            (None, Some(bearer)) => {
+                match bearer.state {
+                    State::Asked { syn, .. } if !self.config.early => self.connections.release(&syn.tuple, id, out),
+                    state => state.tuple().into_iter().for_each(|tuple| self.connections.close(now, tuple, id, out)),
+                }
+                bearer.home
+            }
+            (None, None) => return,
+        };
+        if self.is_dialler() {
+            let works = |bearer: &Bearer| !matches!(bearer.state, State::Dialling(_));
+            let alive = !self.open.is_empty() || self.bearers.values().any(works);
+            if !alive && std::mem::take(&mut self.ready) {
+                out.push(Effect::Ready(false));
+            }
+            self.introduced &= alive;
+        } else if let Some(entry) = self.homes.get_mut(&home) {
+            entry.bearers = entry.bearers.saturating_sub(1);
+            if entry.bearers == 0 {
+                let prefixes = self.homes.remove(&home).map(|entry| entry.prefixes).unwrap_or_default();
+                self.offers.retain(|_, owner| *owner != home);
+                out.push(Effect::Withdrawn(prefixes));
+            }
+        }
+    }
+
+    /// What has taken too long.
+    fn sweep(&mut self, now: Time, out: &mut Vec<Effect>) {
+        self.connections.expire(now, out);
+        if now < self.swept + SWEEP_INTERVAL {
+            return;
+        }
+        self.swept = now;
+        while let Some((_, syn)) = self.waiting.pop_front_if(|(since, _)| *since + WAITING_TIME <= now) {
+            self.counters.left_alone += 1;
+            self.connections.leave_alone(now, syn.tuple, out);
+        }
+        let late = |bearer: &Bearer| match bearer.state {
+            State::Dialling(since) => since + DIAL_TIME <= now,
+            State::Accepting(_, since) => since + ACCEPT_TIME <= now,
+            _ => false,
+        };
+        let late: Vec<BearerId> = self.bearers.iter().filter(|(_, it)| late(it)).map(|(id, _)| *id).collect();
+        late.into_iter().for_each(|id| self.abort(now, id, out));
+    }
+}

@@ -1,0 +1,482 @@
+//! Two relays and the kernels between them, by scripts and by seeded worlds.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails at the assertion")]
+
+use super::*;
+use crate::Time;
+use crate::base::rng::Entropy;
+use roam6_wire::relay::{Answer, Message, Offer};
+use std::collections::BTreeMap;
+
+const HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x100);
+const OTHER_HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x200);
+const AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
+const NODE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 2);
+const SERVER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 9);
+
+/// What the data plane of either host knows.
+struct Table;
+
+impl Bindings for Table {
+    fn tunnel_of(&self, address: Ipv6Addr) -> Option<u32> {
+        let inside = |text: &str| text.parse::<Prefix>().unwrap().contains(address);
+        match () {
+            () if address == HOME || inside("2001:db8:100::/56") || inside("10.77.1.0/24") => Some(1),
+            () if address == OTHER_HOME || inside("2001:db8:200::/56") => Some(2),
+            () => None,
+        }
+    }
+
+    fn is_own(&self, address: Ipv6Addr) -> bool {
+        address == AGENT
+    }
+}
+
+fn config(side: Side, instance: u64) -> RelayConfig {
+    RelayConfig { side, instance, spare: 4, max_bearers: 64, max_bearers_per_router: 48, early: false }
+}
+
+fn router(instance: u64) -> Relay {
+    let rule = OfferedRule {
+        bonded: true,
+        source: Prefix::ALL,
+        destination: Prefix::ALL,
+        source_ports: (0, u16::MAX),
+        destination_ports: (0, u16::MAX),
+        dscp: None,
+    };
+    let prefixes = vec!["2001:db8:100::/56".parse().unwrap()];
+    Relay::new(config(Side::MobileRouter { prefixes, offered: vec![rule] }, instance))
+}
+
+fn agent() -> Relay {
+    Relay::new(config(Side::HomeAgent, 0))
+}
+
+fn syn(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> HeldSyn {
+    let mut segment = vec![0; 20];
+    segment[..2].copy_from_slice(&source_port.to_be_bytes());
+    segment[2..4].copy_from_slice(&443_u16.to_be_bytes());
+    segment[4..8].copy_from_slice(&7_u32.to_be_bytes());
+    (segment[12], segment[13]) = (5 << 4, 2);
+    let header = roam6_wire::ip6::Header { traffic_class: 0x28, ..roam6_wire::ip6::Header::new(source, destination) };
+    HeldSyn::parse(&roam6_wire::ip6::emit(&header, 6, &segment)).unwrap()
+}
+
+fn step(relay: &mut Relay, event: Event) -> Vec<Effect> {
+    let mut out = Vec::new();
+    relay.handle(Time::from_micros(1), event, &Table, &mut out);
+    out
+}
+
+/// A home agent's relay with an idle bearer of the router with this home address.
+fn agent_with(home: Ipv6Addr) -> (Relay, BearerId) {
+    let mut relay = agent();
+    let id = relay.accept_bearer(home, &Table).unwrap();
+    (relay, id)
+}
+
+fn request(source: Ipv6Addr, destination: Ipv6Addr) -> Message {
+    let (destination_port, source_port) = (443, 50_000);
+    Message::Connect(Connect { destination, destination_port, source, source_port, traffic_class: 0 })
+}
+
+#[test]
+fn a_router_introduces_itself_before_it_opens_spare_bearers() {
+    let mut relay = router(7);
+    let out = step(&mut relay, Event::Tick);
+    assert_eq!(out, [Effect::Dial(BearerId(0))]);
+    let out = step(&mut relay, Event::Dialled(BearerId(0)));
+    let Effect::Send(BearerId(0), Message::Offer(Offer { instance: 7, .. })) = &out[0] else { panic!("{out:?}") };
+    assert_eq!(out[1], Effect::Ready(true));
+    assert_eq!(out.iter().filter(|effect| matches!(effect, Effect::Dial(_))).count(), 3 + 4, "the others");
+}
+
+#[test]
+fn a_connection_is_made_in_order() {
+    let mut relay = router(7);
+    step(&mut relay, Event::Tick);
+    step(&mut relay, Event::Dialled(BearerId(0)));
+    for id in 1..8 {
+        step(&mut relay, Event::Dialled(BearerId(id)));
+    }
+    let held = syn(NODE, 50_000, SERVER);
+    let tuple = held.tuple;
+    let out = step(&mut relay, Event::Syn(held.clone()));
+    let [Effect::Send(id, Message::Connect(asked)), ..] = out.as_slice() else { panic!("{out:?}") };
+    let (id, asked) = (*id, *asked);
+    assert_eq!((asked.source, asked.source_port, asked.traffic_class), (NODE, 50_000, 0x28));
+    assert_eq!((asked.destination, asked.destination_port), (SERVER, 443));
+    assert!(matches!(out[1], Effect::Dial(_)), "the bearer is replaced");
+    assert_eq!(step(&mut relay, Event::Syn(held.clone())), [], "a retransmission");
+    let out = step(&mut relay, Event::Answered(id, Answer::Connected));
+    assert_eq!(out, [Effect::Put(tuple, TupleState::Active), Effect::Inject(held)]);
+    assert_eq!(step(&mut relay, Event::Accepted(tuple)), [Effect::Join(id, tuple)]);
+    assert_eq!(step(&mut relay, Event::Completed(id)), [Effect::Put(tuple, TupleState::Closed)]);
+    assert_eq!(relay.counters().relayed, 1);
+}
+
+#[test]
+fn a_refusal_reaches_the_node_and_frees_the_bearer() {
+    let mut relay = router(7);
+    step(&mut relay, Event::Tick);
+    (0..8).for_each(|id| drop(step(&mut relay, Event::Dialled(BearerId(id)))));
+    for (port, answer) in
+        [(1, Answer::Reset), (2, Answer::NoRoute), (3, Answer::Prohibited), (4, Answer::AddressUnreachable)]
+    {
+        let held = syn(NODE, port, SERVER);
+        let out = step(&mut relay, Event::Syn(held.clone()));
+        let Effect::Send(id, _) = out[0] else { panic!("{out:?}") };
+        let out = step(&mut relay, Event::Answered(id, answer));
+        assert_eq!(out, [Effect::Forget(held.tuple), Effect::Refuse(held, answer)]);
+    }
+    assert_eq!(relay.counters().refused_by_destination, 4);
+}
+
+#[test]
+fn refusals_are_what_the_destination_would_have_sent() {
+    let held = syn(NODE, 50_000, SERVER);
+    let router = (HOME, std::net::Ipv4Addr::UNSPECIFIED);
+    let reset = held.refusal(Answer::Reset, router).unwrap();
+    let parsed = roam6_wire::ip6::Datagram::parse(&reset).unwrap();
+    assert_eq!((parsed.header.source, parsed.header.destination), (SERVER, NODE));
+    assert_eq!(parsed.payload[..4], [1, 187, 195, 80], "ports");
+    assert_eq!(
+        parsed.payload[4..14],
+        [0, 0, 0, 0, 0, 0, 0, 8, 0x50, 0x14],
+        "RST and ACK of the SYN (RFC 9293 §3.10.7.1)"
+    );
+    assert_eq!(roam6_wire::checksum::checksum(SERVER, NODE, 6, parsed.payload), 0);
+    for (answer, code) in [(Answer::NoRoute, 0), (Answer::Prohibited, 1), (Answer::AddressUnreachable, 3)] {
+        let packet = held.refusal(answer, router).unwrap();
+        let parsed = roam6_wire::ip6::Datagram::parse(&packet).unwrap();
+        assert_eq!((parsed.protocol, parsed.payload[0], parsed.payload[1]), (58, 1, code));
+        assert_eq!(parsed.payload[8..], held.octets, "the SYN is quoted");
+    }
+    assert_eq!(held.refusal(Answer::TimedOut, router), None);
+}
+
+#[test]
+fn other_packets_are_no_syns() {
+    let good = syn(NODE, 50_000, SERVER).octets;
+    for length in 0..60 {
+        assert_eq!(HeldSyn::parse(&good[..length]), None, "{length} octets");
+    }
+    for flags in [0x00, 0x10, 0x12, 0x03, 0x06] {
+        let mut octets = good.clone();
+        octets[40 + 13] = flags;
+        assert_eq!(HeldSyn::parse(&octets), None, "flags {flags:#x}");
+    }
+    let mut rng = Entropy::from_seed([3; 32]);
+    for _ in 0..2000 {
+        let mut octets = good.clone();
+        let at = rng.below(60) as usize;
+        octets[at] ^= 1 << rng.below(8);
+        let _ = HeldSyn::parse(&octets);
+    }
+}
+
+#[test]
+fn a_relay_is_no_open_proxy() {
+    let forged = Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 5);
+    let mut relay = agent();
+    for home in [forged, AGENT, SERVER] {
+        assert_eq!(relay.accept_bearer(home, &Table), None, "{home} has no binding");
+    }
+    assert_eq!(relay.counters().refused_no_binding, 3);
+
+    let other_node = Ipv6Addr::new(0x2001, 0xdb8, 0x200, 0, 0, 0, 0, 2);
+    let mapped = |text: &str| text.parse::<std::net::Ipv4Addr>().unwrap().to_ipv6_mapped();
+    for source in [forged, SERVER, other_node, OTHER_HOME, AGENT, Ipv6Addr::UNSPECIFIED, mapped("10.77.2.1")] {
+        let (mut relay, id) = agent_with(HOME);
+        let destination = if source.to_ipv4_mapped().is_some() { mapped("198.51.100.9") } else { SERVER };
+        let out = step(&mut relay, Event::Message(id, request(source, destination)));
+        assert_eq!(out, [Effect::Reply(id, Answer::NotAuthorized)], "source {source}");
+        assert_eq!(relay.counters().refused_source, 1);
+    }
+    let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let neighbour = Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 3);
+    for destination in [AGENT, link_local, group, Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, neighbour, HOME] {
+        let (mut relay, id) = agent_with(HOME);
+        let out = step(&mut relay, Event::Message(id, request(NODE, destination)));
+        assert_eq!(out, [Effect::Reply(id, Answer::NotAuthorized)], "destination {destination}");
+        assert_eq!(relay.counters().refused_destination, 1);
+    }
+    for destination in ["127.0.0.1", "169.254.1.1", "224.0.0.1", "255.255.255.255", "0.0.0.0"] {
+        let (mut relay, id) = agent_with(HOME);
+        step(&mut relay, Event::Message(id, request(mapped("10.77.1.2"), mapped(destination))));
+        assert_eq!(relay.counters().refused_destination, 1, "{destination}");
+    }
+    let (mut relay, id) = agent_with(HOME);
+    let out = step(&mut relay, Event::Message(id, request(mapped("10.77.1.2"), SERVER)));
+    assert_eq!(out, [Effect::Reply(id, Answer::NotAuthorized)], "families differ");
+    // What is allowed is done.
+    let out = step(&mut relay, Event::Message(id, request(NODE, SERVER)));
+    assert!(matches!(out[1], Effect::Connect(_, _)), "{out:?}");
+}
+
+#[test]
+fn a_router_takes_connections_to_its_own_network_alone() {
+    let mut relay = router(7);
+    step(&mut relay, Event::Tick);
+    step(&mut relay, Event::Dialled(BearerId(0)));
+    let offered = BearerId(0);
+    for (source, destination) in [(SERVER, SERVER), (NODE, NODE), (SERVER, HOME)] {
+        let out = step(&mut relay, Event::Message(offered, request(source, destination)));
+        assert_eq!(out[0], Effect::Reply(offered, Answer::NotAuthorized), "{source} to {destination}");
+    }
+    let out = step(&mut relay, Event::Message(offered, request(SERVER, NODE)));
+    assert!(matches!(out[1], Effect::Connect(_, _)), "{out:?}");
+    // It is asked on its offers only.
+    for id in 1..8 {
+        step(&mut relay, Event::Dialled(BearerId(id)));
+    }
+    let spare = relay.bearers.iter().find(|(_, bearer)| !bearer.offered).map(|(id, _)| *id).unwrap();
+    let out = step(&mut relay, Event::Message(spare, request(SERVER, NODE)));
+    assert!(out.contains(&Effect::Abort(spare)));
+}
+
+#[test]
+fn offers_of_foreign_prefixes_are_refused() {
+    for prefix in ["2001:db8:200::/56", "2001:db8:9::/64", "::/0"] {
+        let (mut relay, id) = agent_with(HOME);
+        let offer = Offer { instance: 1, prefixes: vec![prefix.parse().unwrap()], rules: Vec::new() };
+        let out = step(&mut relay, Event::Message(id, Message::Offer(offer)));
+        assert!(out.contains(&Effect::Abort(id)), "{prefix}: {out:?}");
+        assert!(!out.iter().any(|effect| matches!(effect, Effect::Offered(..))));
+    }
+}
+
+#[test]
+fn another_instance_ends_the_bearers_of_the_former_one() {
+    let mut relay = agent();
+    let prefixes = vec!["2001:db8:100::/56".parse().unwrap()];
+    let offer = |instance| Message::Offer(Offer { instance, prefixes: prefixes.clone(), rules: Vec::new() });
+    let old: Vec<BearerId> = (0..3).map(|_| relay.accept_bearer(HOME, &Table).unwrap()).collect();
+    let foreign = relay.accept_bearer(OTHER_HOME, &Table).unwrap();
+    step(&mut relay, Event::Message(old[0], offer(1)));
+    step(&mut relay, Event::Message(old[1], request(NODE, SERVER)));
+    step(&mut relay, Event::Connected(old[1]));
+    let new = relay.accept_bearer(HOME, &Table).unwrap();
+    let out = step(&mut relay, Event::Message(new, offer(2)));
+    for id in old {
+        assert!(out.contains(&Effect::Abort(id)), "{out:?}");
+    }
+    assert!(!out.contains(&Effect::Abort(foreign)));
+}
+
+#[test]
+fn the_limit_of_a_router_holds() {
+    let mut relay = agent();
+    let accepted = (0..60).filter_map(|_| relay.accept_bearer(HOME, &Table)).count();
+    assert_eq!((accepted, relay.counters().refused_limit), (48, 12));
+    assert!(relay.accept_bearer(OTHER_HOME, &Table).is_some(), "others have room");
+}
+
+/// Both relays with the kernels between them; what the destinations do is drawn.
+struct World {
+    now: Time,
+    rng: Entropy,
+    relays: [Relay; 2],
+    /// The bearers of the router and of the agent that are ends of one connection.
+    pairs: BTreeMap<BearerId, BearerId>,
+    queue: Vec<(usize, Event)>,
+    states: [BTreeMap<Tuple, TupleState>; 2],
+    ready: bool,
+    outcomes: BTreeMap<Tuple, &'static str>,
+}
+
+const ROUTER: usize = 0;
+const HOME_AGENT: usize = 1;
+
+impl World {
+    fn peer(&self, side: usize, id: BearerId) -> Option<BearerId> {
+        match side {
+            ROUTER => self.pairs.get(&id).copied(),
+            _ => self.pairs.iter().find(|(_, other)| **other == id).map(|(id, _)| *id),
+        }
+    }
+
+    fn cut(&mut self, side: usize, id: BearerId) {
+        if let Some(peer) = self.peer(side, id) {
+            let router = if side == ROUTER { id } else { peer };
+            self.pairs.remove(&router);
+            self.queue.push((1 - side, Event::Broken(peer)));
+        }
+    }
+
+    fn handle(&mut self, side: usize, event: Event) {
+        let mut out = Vec::new();
+        self.relays[side].handle(self.now, event, &Table, &mut out);
+        for effect in out {
+            self.execute(side, effect);
+        }
+    }
+
+    fn execute(&mut self, side: usize, effect: Effect) {
+        match effect {
+            Effect::Dial(id) => {
+                assert_eq!(side, ROUTER);
+                match self.rng.below(8) {
+                    0 => self.queue.push((ROUTER, Event::Broken(id))),
+                    _ => match self.relays[HOME_AGENT].accept_bearer(HOME, &Table) {
+                        Some(peer) => {
+                            self.pairs.insert(id, peer);
+                            self.queue.push((ROUTER, Event::Dialled(id)));
+                        }
+                        None => self.queue.push((ROUTER, Event::Broken(id))),
+                    },
+                }
+            }
+            Effect::Send(id, message) => {
+                let peer = self.peer(side, id);
+                self.queue.extend(peer.map(|peer| (1 - side, Event::Message(peer, message))));
+            }
+            Effect::Reply(id, answer) => {
+                let peer = self.peer(side, id);
+                self.queue.extend(peer.map(|peer| (1 - side, Event::Answered(peer, answer))));
+            }
+            Effect::Put(tuple, state) => drop(self.states[side].insert(tuple, state)),
+            Effect::Forget(tuple) => drop(self.states[side].remove(&tuple)),
+            Effect::Inject(held) => {
+                assert_eq!(self.states[side].get(&held.tuple), Some(&TupleState::Active), "it could not be delivered");
+                // A node that has gone does not complete the handshake.
+                if self.rng.below(10) != 0 {
+                    self.queue.push((side, Event::Accepted(held.tuple)));
+                }
+            }
+            Effect::Refuse(held, _) => drop(self.outcomes.insert(held.tuple, "refused")),
+            Effect::Connect(id, connect) => {
+                let tuple = Tuple::answering(&connect);
+                assert_eq!(self.states[side].get(&tuple), Some(&TupleState::Active), "answers could not be delivered");
+                assert_eq!(Table.tunnel_of(if side == ROUTER { connect.destination } else { connect.source }), Some(1));
+                let event = match self.rng.below(4) {
+                    0 => Event::ConnectFailed(id, Answer::Reset),
+                    1 => Event::ConnectFailed(id, Answer::NoRoute),
+                    _ => Event::Connected(id),
+                };
+                self.queue.push((side, event));
+            }
+            Effect::Join(id, tuple) => {
+                self.outcomes.insert(tuple, "joined");
+                match self.rng.below(4) {
+                    0 => self.queue.push((side, Event::Broken(id))),
+                    1 => self.queue.push((side, Event::Completed(id))),
+                    _ => {}
+                }
+            }
+            Effect::Abort(id) => self.cut(side, id),
+            Effect::Ready(ready) => {
+                assert_ne!(ready, self.ready);
+                self.ready = ready;
+            }
+            Effect::Offered(..) | Effect::Withdrawn(..) => {}
+        }
+    }
+
+    fn run(seed: u64) {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        let mut world = World {
+            now: Time::ZERO,
+            rng: Entropy::from_seed(bytes),
+            relays: [router(7), agent()],
+            pairs: BTreeMap::new(),
+            queue: vec![(ROUTER, Event::Tick)],
+            states: Default::default(),
+            ready: false,
+            outcomes: BTreeMap::new(),
+        };
+        for _ in 0..400 {
+            world.act();
+        }
+        world.settle();
+        assert!(world.states.iter().all(BTreeMap::is_empty), "seed {seed}: known for ever: {:?}", world.states);
+    }
+
+    /// One thing happens: a packet, a failure, or time passes.
+    fn act(&mut self) {
+        while !self.queue.is_empty() {
+            let at = self.rng.below(self.queue.len() as u64) as usize;
+            // Events of one relay stay in order.
+            let side = self.queue[at].0;
+            let first = self.queue.iter().position(|(other, _)| *other == side).unwrap();
+            let (side, event) = self.queue.remove(first);
+            self.handle(side, event);
+        }
+        let port = 1 + self.rng.below(40) as u16;
+        match self.rng.below(12) {
+            0..5 if self.ready => self.handle(ROUTER, Event::Syn(syn(NODE, port, SERVER))),
+            5..8 => self.handle(HOME_AGENT, Event::Syn(syn(SERVER, port, NODE))),
+            8 => {
+                let ids: Vec<BearerId> = self.pairs.keys().copied().collect();
+                if let Some(id) = ids.get(self.rng.below(ids.len().max(1) as u64) as usize) {
+                    self.queue.push((ROUTER, Event::Broken(*id)));
+                }
+            }
+            _ => self.now = self.now + core::time::Duration::from_millis(self.rng.below(3000)),
+        }
+        (0..2).for_each(|side| self.handle(side, Event::Tick));
+    }
+
+    /// Everything ends, and all deadlines pass.
+    fn settle(&mut self) {
+        for _ in 0..4 {
+            let ids: Vec<BearerId> = self.pairs.keys().copied().collect();
+            for id in ids {
+                if self.relays[ROUTER].connection(id).is_none() {
+                    continue;
+                }
+                self.queue.push((ROUTER, Event::Completed(id)));
+                self.cut(ROUTER, id);
+            }
+            let open: Vec<BearerId> = self.relays[HOME_AGENT].open.keys().copied().collect();
+            open.into_iter().for_each(|id| self.queue.push((HOME_AGENT, Event::Broken(id))));
+            while let Some((side, event)) = (!self.queue.is_empty()).then(|| self.queue.remove(0)) {
+                if matches!(event, Event::Dialled(_)) && self.now > Time::from_micros(3_600_000_000) {
+                    continue;
+                }
+                self.handle(side, event);
+            }
+            self.now = self.now + core::time::Duration::from_secs(400);
+            (0..2).for_each(|side| self.handle(side, Event::Tick));
+        }
+    }
+}
+
+#[test]
+fn seeded_worlds_leave_nothing_behind() {
+    for seed in 0..300 {
+        World::run(seed);
+    }
+}
+
+#[test]
+fn hostile_messages_do_no_harm() {
+    for seed in 0..200_u8 {
+        let mut rng = Entropy::from_seed([seed; 32]);
+        let mut relay = agent();
+        for _ in 0..200 {
+            let id = relay.accept_bearer(HOME, &Table).unwrap_or(BearerId(rng.below(40) as u32));
+            let address = |rng: &mut Entropy| [NODE, SERVER, AGENT, HOME, OTHER_HOME][rng.below(5) as usize];
+            let event = match rng.below(6) {
+                0 => Event::Message(id, request(address(&mut rng), address(&mut rng))),
+                1 => Event::Malformed(id),
+                2 => Event::Answered(id, Answer::from_code(rng.below(256) as u8)),
+                3 => Event::Connected(id),
+                4 => Event::Syn(syn(SERVER, rng.below(9) as u16 + 1, NODE)),
+                _ => {
+                    let prefixes = vec![Prefix::host(address(&mut rng))];
+                    Event::Message(id, Message::Offer(Offer { instance: rng.below(3), prefixes, rules: Vec::new() }))
+                }
+            };
+            for effect in step(&mut relay, event) {
+                if let Effect::Connect(_, connect) = effect {
+                    assert!(
+                        [NODE, HOME].contains(&connect.source) && [SERVER, OTHER_HOME].contains(&connect.destination)
+                    );
+                }
+            }
+        }
+    }
+}
