@@ -37,8 +37,9 @@ struct settings {
 	__u32 firewalled;      /* address families whose forwarded packets a firewall filters: the kernel forwards them */
 };
 
-/* Bits of `settings.firewalled`: families of inner packets; a firewall that tunnelled packets are to bypass. */
-enum { FIREWALLED_IP6 = 1, FIREWALLED_IP4 = 2, FIREWALL_BYPASSED = 4 };
+/* Bits of `settings.firewalled`: families of inner packets; a firewall that tunnelled packets are to bypass; TCP connections
+ * may be relayed. */
+enum { FIREWALLED_IP6 = 1, FIREWALLED_IP4 = 2, FIREWALL_BYPASSED = 4, HAS_BONDING = 8 };
 
 /* The prefix lengths in use on one side, longest first. An address is masked with each and looked up, unless it is outside
  * of the one network that covers all prefixes of this length. */
@@ -174,6 +175,30 @@ struct sequence_state {
 	__u64 accepted;     /* when the last packet was, nanoseconds of the coarse monotonic clock */
 	__u64 history[RECOVERY_WORDS];
 };
+/* The mark of packets that are delivered to the relay; linux/src/relay/ has the routing rule. */
+#define RELAY_MARK 0x72360000
+#define SYN_OCTETS 100  /* the longest IPv6 and TCP headers without extension headers */
+#define RELAYED_CONNECTIONS 65536
+
+/* A relayed connection by the addresses and ports of the packets that this host receives of it, IPv4 as IPv4-mapped addresses;
+ * ports in the byte order of the host. */
+struct relay_key {
+	struct addr source, destination;
+	__u16 source_port, destination_port;
+	__u32 zero;
+} ALIGN_HALF;
+
+/* Its state: open; closed, until no packet of it is on the way any more; left to the tunnel. */
+enum relay_state { RELAY_ACTIVE = 1, RELAY_CLOSED, RELAY_REFUSED };
+
+/* The rules by which connections of a prefix are relayed; a rule without a BID says so, others that they are not. */
+struct bond {
+	__u32 rules, zero;
+	struct rule rule[RULES];
+} ALIGN_HALF;
+
+/* The headers of a SYN, from the IP header on, and the interface by which it came. */
+struct syn_packet { __u32 link, length; __u8 octets[SYN_OCTETS]; } ALIGN_HALF;
 
 /* In the order of COUNTERS in linux/src/bpf/abi.rs, which has the names of the metrics. */
 enum counter {
@@ -183,5 +208,6 @@ enum counter {
 	COUNT_FRAGMENTED, COUNT_CARRIED, COUNT_ENCAPSULATED_XDP, COUNT_DECAPSULATED_XDP, COUNT_HAIRPINNED_XDP,
 	COUNT_SEGMENTED, COUNT_DROPPED_NESTED,
 	COUNT_REPLICATED, COUNT_UNREPLICATED, COUNT_ELIMINATED, COUNT_DROPPED_ROGUE, COUNT_RECOVERY_RESETS,
+	COUNT_RELAYED, COUNT_HELD_SYN,
 	COUNTERS
 };

@@ -5,6 +5,7 @@
 #include "outer_parse.h"
 #include "path_select.h"
 #include "path_stamps.h"
+#include "relay.h"
 
 /* Whether the packet can be redirected to the next hop as it is. Whatever its hop limit and length, the tunnel device
  * receives it, but needs a socket buffer. Where a firewall filters forwarded packets, nothing else does. */
@@ -87,6 +88,8 @@ static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, st
 	if (!tunnel || !scratch || !inner || inner->hop_limit <= 1 || !has_stated_length(p, l2 + IP6, inner))
 		return 0;
 	parse_flow(p, inner, &flow);
+	if (may_be_relayed(p, l2 + 2 * IP6, set, &flow))
+		return 0;
 	version = tunnel->version;
 	path = &scratch->path;
 	route = select_path(tunnel, &flow, path, &scratch->members);

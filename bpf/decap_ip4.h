@@ -20,6 +20,8 @@ static __always_inline int hairpin4(packet *p, __u32 l2, struct settings *set, s
 	if (!tunnel || !scratch || !inner || inner->ttl <= 1 || bpf_ntohs(inner->tot_len) != packet_length(p) - l2 - IP6)
 		return 0;
 	parse_flow4(p, inner, &flow);
+	if (may_be_relayed(p, l2 + IP6 + IP4, set, &flow))
+		return 0;
 	version = tunnel->version;
 	path = &scratch->path;
 	route = select_path(tunnel, &flow, path, &scratch->members);

@@ -6,6 +6,7 @@
 #include "outer_udp6.h"
 #include "path_select.h"
 #include "path_stamps.h"
+#include "relay.h"
 
 /* Adds the outer header to a packet that has room for an Ethernet header. `inner` is the protocol of the inner packet, `word`
  * the first of its header. Returns the Ethernet header; null: the packet must be dropped. */
@@ -89,19 +90,6 @@ static __always_inline int needs_slow_path(const struct ipv6hdr *ip, const struc
 	return flow->protocol == ICMP6 && flow->icmp_type >= 133 && flow->icmp_type <= 137;
 }
 
-/* Whether the routing tables lead a packet from this interface into a tunnel: rules say behind which interfaces the near
- * side is, so that no other node uses its addresses as a source (RFC 3963 §9). */
-static __noinline int is_routed_into_tunnel(packet *p, const struct settings *set, const struct flow *flow)
-{
-	struct scratch *scratch = get_scratch();
-	long failed;
-
-	if (!set || !flow || !scratch)
-		return 0;
-	failed = fib_lookup(p, ingress_ifindex(p), &flow->source, &flow->destination, &scratch->fib);
-	return (!failed || failed == BPF_FIB_LKUP_RET_NO_NEIGH) && scratch->fib.ifindex == set->device;
-}
-
 static __always_inline int read_inline_path(const struct prefix_entry *entry, struct path *path)
 {
 	__u32 index = entry->local_index;
@@ -146,6 +134,7 @@ static __noinline int encap(packet *p, struct settings *set)
 	struct flow flow;
 	struct path *path;
 	struct next_hop *hop;
+	int begins, verdict;
 	void *frame;
 
 	ip = ip6_header(p, ETH_HLEN, 0);
@@ -155,7 +144,8 @@ static __noinline int encap(packet *p, struct settings *set)
 	flow.ingress = ingress_ifindex(p);
 	if (needs_slow_path(ip, &flow) || !has_stated_length(p, ETH_HLEN, ip))
 		return ACT_PASS;
-	cached = flow_lookup(set, &flow, ingress_ifindex(p));
+	begins = is_bonding(set) && is_syn(p, ETH_HLEN + IP6, &flow);
+	cached = begins ? 0 : flow_lookup(set, &flow, ingress_ifindex(p));
 	if (cached) {
 		if (wire_length(p, ETH_HLEN) > cached->path.mtu || length > 0xffff || !can_transmit(cached->link))
 			return ACT_PASS;
@@ -163,6 +153,11 @@ static __noinline int encap(packet *p, struct settings *set)
 			return encap_ip4_or_udp(p, &cached->path, cached, 0, flow.hash);
 		ip->hop_limit--;
 		return encap_cached(p, ENCAPSULATED_IP6, *(__be32 *)ip, flow.hash, cached, COUNT_ENCAP);
+	}
+	if (is_bonding(set) && (flow.protocol == TCP || flow.protocol == ICMP6)) {
+		verdict = relay_packet(p, ETH_HLEN, set, &flow);
+		if (verdict != NOT_RELAYED)
+			return verdict;
 	}
 	scratch = get_scratch();
 	if (!scratch)

@@ -4,16 +4,7 @@
 #include "abi.h"
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-
-#define MAP(name, kind, keys, values, size, flags) \
-	struct { \
-		__uint(type, kind); \
-		__type(key, keys); \
-		__type(value, values); \
-		__uint(max_entries, size); \
-		__uint(map_flags, flags); \
-		__uint(pinning, LIBBPF_PIN_BY_NAME); \
-	} name SEC(".maps")
+#include "relayed_map.h"
 
 MAP(settings, BPF_MAP_TYPE_ARRAY, __u32, struct settings, 1, 0);
 /* Two sets of one table per side; the table of side `s` is at `SIDES * settings.length_set + s`. */
@@ -43,6 +34,13 @@ struct {
 	__uint(max_entries, 4096);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } path_events SEC(".maps");
+/* The rules of relayed connections, by prefix; and the SYNs that are held. */
+MAP(bonds, BPF_MAP_TYPE_HASH, struct prefix_key, struct bond, 64, BPF_F_NO_PREALLOC);
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 65536);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} syns SEC(".maps");
 MAP(counters, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, COUNTERS, 0);
 
 static __always_inline void count(__u32 what)

@@ -263,3 +263,16 @@ static __always_inline struct next_hop *nh_of_inline_path(packet *p, const struc
 	}
 	return hop;
 }
+
+/* Whether the routing tables lead a packet from this interface into a tunnel: rules say behind which interfaces the near
+ * side is, so that no other node uses its addresses as a source (RFC 3963 §9). */
+static __noinline int is_routed_into_tunnel(packet *p, const struct settings *set, const struct flow *flow)
+{
+	struct scratch *scratch = get_scratch();
+	long failed;
+
+	if (!set || !flow || !scratch)
+		return 0;
+	failed = fib_lookup(p, ingress_ifindex(p), &flow->source, &flow->destination, &scratch->fib);
+	return (!failed || failed == BPF_FIB_LKUP_RET_NO_NEIGH) && scratch->fib.ifindex == set->device;
+}

@@ -44,6 +44,8 @@ struct scratch {
 	struct nh_key key;
 	struct parsed_outer parsed;
 	struct outer outer;
+	struct syn_packet cause;  /* the packet that caused an ICMP error, */
+	struct flow caused;       /* and the flow of packets that answer it */
 	__u32 stat;    /* of the path by which the packet has come */
 	__u32 tunnel;  /* to which that path belongs */
 	__u32 members; /* the two paths of a packet to be replicated, as `path_by_rule` returns them; 0: it has one path */

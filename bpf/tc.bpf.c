@@ -71,6 +71,17 @@ static __noinline int decap_received(packet *p, __u32 l2, struct settings *set)
 	return handled ? handled : decap_uncached(p, l2, set);
 }
 
+/* Of IPv4 packets TCP, and ICMP, which no tunnel over IPv4 has as its protocol. */
+static __always_inline int may_be_relayed4(packet *p, __u32 l2)
+{
+	struct iphdr *ip;
+
+	if (pull(p, l2 + IP4))
+		return 0;
+	ip = ip4_header(p, l2);
+	return ip && (ip->protocol == TCP || ip->protocol == ICMP4);
+}
+
 /* Where a firewall filters forwarded packets nothing is redirected: a tunnelled packet loses its outer header and is
  * received by the tunnel device, all else passes unchanged, and the kernel forwards both through the firewall. */
 static __always_inline int ingress(packet *p, __u32 l2)
@@ -82,7 +93,7 @@ static __always_inline int ingress(packet *p, __u32 l2)
 	if (!set || p->vlan_present || p->pkt_type != PACKET_HOST)
 		return TC_ACT_OK;
 	if (p->protocol == bpf_htons(ETH_P_IP))
-		return ingress4(p, l2, set);
+		return is_bonding(set) && may_be_relayed4(p, l2) ? relay_received(p, l2, set) : ingress4(p, l2, set);
 	if (p->protocol != bpf_htons(ETH_P_IPV6) || pull(p, PLAIN_HEADERS))
 		return TC_ACT_OK;
 	ip = ip6_header(p, l2, 0);
@@ -94,7 +105,9 @@ static __always_inline int ingress(packet *p, __u32 l2)
 		verdict = ingress_udp6(p, l2, set);
 	if (verdict != NOT_HANDLED)
 		return verdict;
-	return l2 && !(set->firewalled & FIREWALLED_IP6) ? encap(p, set) : TC_ACT_OK;
+	if (l2 && !(set->firewalled & FIREWALLED_IP6))
+		return encap(p, set);
+	return is_bonding(set) ? relay_received(p, l2, set) : TC_ACT_OK;
 }
 
 SEC("classifier") int ethernet(packet *p) { return ingress(p, ETH_HLEN); }
@@ -383,6 +396,11 @@ SEC("classifier") int device(packet *p)
 		return TC_ACT_SHOT;
 	if (length > 0xffff)
 		return drop_packet(COUNT_DROPPED_TOO_BIG);
+	/* An ICMP error of this host itself, as when the destination of a relayed connection has no link-layer address: the
+	 * tunnel device receives it, and so does the relay. */
+	if (is_bonding(set) && !p->ingress_ifindex && inner.flow.protocol != TCP && inner.flow.protocol != UDP &&
+	    relay_packet(p, 0, set, &inner.flow) == TC_ACT_OK)
+		return bpf_redirect(set->device, BPF_F_INGRESS);
 	if (inner.protocol == ENCAPSULATED_IP6 && may_have_outer(&inner.flow)) {
 		if (pull(p, NESTED_ROOM))
 			return drop_packet(COUNT_DROPPED_FORM);

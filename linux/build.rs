@@ -7,7 +7,7 @@ use std::env;
 use std::process::ExitCode;
 
 /// What there is to compile in `../bpf`.
-const PROGRAMS: [&str; 4] = ["tc", "xdp", "shim", "tcp_backoff"];
+const PROGRAMS: [&str; 5] = ["tc", "xdp", "shim", "tcp_backoff", "relay"];
 
 fn main() -> ExitCode {
     if env::var_os("CARGO_FEATURE_BPF").is_none() {

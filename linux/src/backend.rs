@@ -29,11 +29,28 @@ pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Err
 fn bpf(options: &HostOptions, at_driver: bool) -> Result<Box<dyn Tunnels + Send>, Error> {
     use crate::tunnel::bpf::{Bpf, Options};
     let HostOptions {
-        run_dir: run, state_dir, device, max_tunnels, dsmip_addresses, udp6_addresses, encryption, ..
+        run_dir: run,
+        state_dir,
+        device,
+        max_tunnels,
+        dsmip_addresses,
+        udp6_addresses,
+        encryption,
+        bonding,
+        ..
     } = options.clone();
     let xdp = at_driver;
-    let options = Options { device, run, state_dir, xdp, max_tunnels, dsmip_addresses, udp6_addresses, encryption };
-    Ok(Box::new(Bpf::open(options)?))
+    Ok(Box::new(Bpf::open(Options {
+        device,
+        run,
+        state_dir,
+        xdp,
+        max_tunnels,
+        dsmip_addresses,
+        udp6_addresses,
+        encryption,
+        bonding,
+    })?))
 }
 
 #[cfg(not(feature = "bpf"))]

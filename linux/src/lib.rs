@@ -19,6 +19,8 @@ mod netlink;
 mod nft;
 mod options;
 pub mod probe;
+#[cfg(feature = "relay")]
+pub mod relay;
 #[cfg(feature = "bpf")]
 mod shim;
 #[cfg(not(feature = "bpf"))]

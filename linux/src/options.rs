@@ -28,6 +28,8 @@ pub struct HostOptions {
     pub udp6_addresses: VecSet<Ipv6Addr>,
     /// Whether paths of tunnels are encrypted.
     pub encryption: crate::wireguard::Encryption,
+    /// Whether the relay may take TCP connections.
+    pub bonding: bool,
     /// Most tunnels.
     pub max_tunnels: u32,
     /// Most contexts of the shim.

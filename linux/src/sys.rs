@@ -35,6 +35,7 @@ pub(crate) trait Plain: Copy {}
 impl Plain for Flag {}
 impl Plain for libc::packet_mreq {}
 impl Plain for AddressMembership {}
+impl Plain for libc::linger {}
 
 /// Lets a type be polled by the descriptor of one of its fields.
 macro_rules! impl_as_fd {
@@ -83,6 +84,30 @@ pub(crate) fn raw_socket(family: libc::c_int, protocol: libc::c_int) -> io::Resu
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes no pointers.
     let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
+    // SAFETY: the descriptor is new and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The protocol number of MPTCP sockets (linux/in.h).
+#[cfg(feature = "relay")]
+pub(crate) const IPPROTO_MPTCP: libc::c_int = 262;
+
+/// Opens a stream socket for IPv6 and IPv4-mapped addresses, of TCP or MPTCP.
+#[cfg(feature = "relay")]
+pub(crate) fn stream_socket(protocol: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: takes no pointers.
+    let fd = check(unsafe { libc::socket(libc::AF_INET6, kind, protocol) })?;
+    // SAFETY: the descriptor is new and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Accepts a connection.
+#[cfg(feature = "relay")]
+pub(crate) fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
+    let (fd, nowhere) = (listener.as_fd().as_raw_fd(), std::ptr::null_mut());
+    // SAFETY: the kernel returns no address where there is no room for one.
+    let fd = check(unsafe { libc::accept4(fd, nowhere, nowhere.cast(), libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) })?;
     // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

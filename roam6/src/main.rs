@@ -68,6 +68,8 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         Command::Rekey { socket } => bindings::rekey(&socket.path()),
         #[cfg(feature = "fleet")]
         Command::Fleet(command) => cli::fleet::run(&command),
+        #[cfg(feature = "relay")]
+        Command::Relay(file) => cli::relay::run(&file.path()),
         Command::Mptcp(MptcpCommand::Run { command }) => Ok(roam6_mptcp_run::run(&command)),
         Command::Mptcp(MptcpCommand::Become { supervisor_socket: socket, command }) => {
             Ok(roam6_mptcp_run::become_command(socket, &command))

@@ -6,7 +6,7 @@ use crate::netlink::generic::{FAMILY_GROUPS, Family};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use roam6_proto::LinkId;
 use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Commands (linux/mptcp_pm.h).
 const GROUP_NAME: u16 = 1;
@@ -25,6 +25,7 @@ const SUBFLOWS: u16 = 3;
 /// Attributes of an address.
 const ADDRESS_FAMILY: u16 = 1;
 const ADDRESS_ID: u16 = 2;
+const ADDRESS_4: u16 = 3;
 const ADDRESS_6: u16 = 4;
 const ADDRESS_PORT: u16 = 5;
 const ADDRESS_FLAGS: u16 = 6;
@@ -70,7 +71,7 @@ impl PathManager {
         self.events_group.ok_or_else(|| Error::new("MPTCP events", "not announced by kernels before 5.13"))
     }
 
-    /// All IPv6 endpoints without a port, also those of other programs, but not implicit ones.
+    /// All endpoints without a port, also those of other programs, but not implicit ones.
     ///
     /// # Errors
     /// The kernel's.
@@ -128,11 +129,23 @@ impl PathManager {
     }
 }
 
+/// IPv4 addresses are IPv4-mapped ones.
 fn address(address: Ipv6Addr) -> Vec<u8> {
-    let family = u16::try_from(libc::AF_INET6).unwrap_or_default();
+    let ipv4 = address.to_ipv4_mapped();
+    let family = u16::try_from(if ipv4.is_some() { libc::AF_INET } else { libc::AF_INET6 }).unwrap_or_default();
     let mut attributes = attribute(ADDRESS_FAMILY, &family.to_ne_bytes());
-    attributes.extend(attribute(ADDRESS_6, &address.octets()));
+    attributes.extend(match ipv4 {
+        Some(address) => attribute(ADDRESS_4, &address.octets()),
+        None => attribute(ADDRESS_6, &address.octets()),
+    });
     attributes
+}
+
+fn read_address(inside: &[u8]) -> Option<Ipv6Addr> {
+    match find(inside, ADDRESS_6) {
+        Some(octets) => Some(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?)),
+        None => Some(Ipv4Addr::from(<[u8; 4]>::try_from(find(inside, ADDRESS_4)?).ok()?).to_ipv6_mapped()),
+    }
 }
 
 fn flags(flags: MptcpEndpointFlags) -> u32 {
@@ -142,7 +155,7 @@ fn flags(flags: MptcpEndpointFlags) -> u32 {
 
 fn read(reply: &[u8]) -> Option<KernelEndpoint> {
     let inside = find(reply, ADDRESS)?;
-    let octets: [u8; 16] = find(inside, ADDRESS_6)?.try_into().ok()?;
+    let address = read_address(inside)?;
     let flags = find(inside, ADDRESS_FLAGS).and_then(u32_of).unwrap_or_default();
     if flags & IMPLICIT != 0 || find(inside, ADDRESS_PORT).is_some_and(|port| port != [0, 0]) {
         return None;
@@ -152,7 +165,7 @@ fn read(reply: &[u8]) -> Option<KernelEndpoint> {
     let known = MptcpEndpointFlags { signal: shown(SIGNAL), subflow: shown(SUBFLOW), backup: shown(BACKUP) };
     Some(KernelEndpoint {
         id: *find(inside, ADDRESS_ID)?.first()?,
-        endpoint: MptcpEndpoint { address: octets.into(), link: LinkId(link), flags: known },
+        endpoint: MptcpEndpoint { address, link: LinkId(link), flags: known },
         more_flags: flags & !(SIGNAL | SUBFLOW | BACKUP) != 0,
     })
 }

@@ -136,6 +136,14 @@ Examples:
   roam6 web-password
   roam6 web-password --random /etc/roam6/web.password")]
     WebPassword(super::web::WebPasswordArgs),
+    /// Relay TCP connections over all uplinks; the daemon starts it
+    #[cfg(feature = "relay")]
+    #[command(after_help = "\
+The daemon starts this process, and again if it ends, where the configuration has bond = true or a flow with uplink = \"all\". It
+outlives a daemon that is killed or run with --keep. If it ends, the connections that it relays are reset, and no others.
+
+Example: roam6 relay --config /etc/roam6/roam6.toml")]
+    Relay(ConfigFileArgs),
     /// Remove the binding of a home address (home agent)
     #[command(after_help = "Example: roam6 unbind 2001:db8:1::100")]
     Unbind {

@@ -21,6 +21,8 @@ pub(crate) mod prompt;
 #[cfg(test)]
 #[path = "reference_tests.rs"]
 mod reference;
+#[cfg(feature = "relay")]
+pub(crate) mod relay;
 #[cfg(feature = "setup")]
 pub(crate) mod setup;
 pub(crate) mod show;

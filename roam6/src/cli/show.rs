@@ -26,6 +26,10 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Fa
     if part == Part::Keys {
         return show_keys(json, socket);
     }
+    #[cfg(feature = "relay")]
+    if part == Part::Flows {
+        return super::relay::show_flows(json, socket);
+    }
     let state = view(part, socket)?;
     let view = &state.view;
     let text = match part {
@@ -54,6 +58,8 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Fa
         Part::Areas => rendered(json, &view.areas, || Table::new(&[])),
         Part::Groups => rendered(json, &view.groups, || Table::new(&[])),
         Part::Subflows | Part::Keys => String::new(),
+        #[cfg(feature = "relay")]
+        Part::Flows => String::new(),
     };
     #[cfg(feature = "fleet")]
     let text = if part == Part::Fleet && !json { fleet::head(&state) + &text } else { text };

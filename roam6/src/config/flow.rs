@@ -4,7 +4,7 @@ use super::spanned::Spanned;
 use super::toml_reader::{FromToml, ParseError, TomlValue, from_toml, plain_toml};
 use crate::config::source::Diagnostics;
 use roam6_proto::base::vec_set::VecSet;
-use roam6_proto::contract::config::flow::{FlowRule, FlowSelector, Replication};
+use roam6_proto::contract::config::flow::{ALL_UPLINKS, FlowRule, FlowSelector, Replication};
 use roam6_proto::contract::config::nemo::{IngressConfig, LoadSharing, UplinkConfig};
 use roam6_wire::ip6::protocol;
 use roam6_wire::{Bid, Prefix};
@@ -13,6 +13,8 @@ use std::fmt;
 
 /// Most flow rules of one mobile router: the BPF programs, and home agents, have room for no more.
 const MAX_FLOWS: usize = 16;
+/// In place of the name of an uplink: all at once, by the relay.
+const ALL: &str = "all";
 
 /// One flow, as written; a key that is left out matches all packets.
 pub(crate) struct Flow {
@@ -99,7 +101,7 @@ pub(crate) fn validate(
     rules
 }
 
-/// The path of a flow, 0 for the best one, and how it is replicated.
+/// The path of a flow, 0 for the best one or for all, and how it is replicated.
 fn flow_paths(
     flow: &Spanned<Flow>,
     uplinks: &[UplinkConfig],
@@ -107,6 +109,10 @@ fn flow_paths(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<(Bid, Option<Replication>)> {
     let names = flow.uplink.as_ref().map_or(&[][..], |names| &names.0);
+    if let Some(all) = names.iter().find(|name| is_all(name, uplinks)) {
+        check_bonding((flow, all), names.len(), is_bpf, diagnostics);
+        return Some((ALL_UPLINKS, None));
+    }
     let mut bids = Vec::new();
     for name in names {
         let bid = uplink_bid(name, uplinks, diagnostics)?;
@@ -163,11 +169,40 @@ fn check_duplicate(
     }
 }
 
+/// Whether all uplinks are meant, and not one of this name.
+fn is_all(name: &Spanned<String>, uplinks: &[UplinkConfig]) -> bool {
+    **name == ALL && uplinks.iter().all(|uplink| uplink.interface != ALL)
+}
+
+/// Only TCP connections can be divided among uplinks.
+fn check_bonding(
+    (flow, all): (&Spanned<Flow>, &Spanned<String>),
+    names: usize,
+    is_bpf: bool,
+    diagnostics: &mut Diagnostics<'_>,
+) {
+    if flow.protocol.as_ref().is_none_or(|protocol| protocol.0 != protocol::TCP) {
+        let hint = "add protocol = \"tcp\", or name one uplink";
+        diagnostics.report(all.span(), "only TCP connections use all uplinks at once", hint);
+    } else if names > 1 {
+        diagnostics.report(all.span(), "an uplink besides all", "write uplink = \"all\", or the names of uplinks");
+    } else if let Some(copies) = &flow.duplicate {
+        let hint = "leave duplicate out, or name two uplinks";
+        diagnostics.report(copies.span(), "a flow that is both divided among uplinks and duplicated", hint);
+    } else if cfg!(not(feature = "relay")) {
+        let hint = "install a build with it, or name one uplink";
+        diagnostics.report(all.span(), "this build has no relay (feature \"relay\")", hint);
+    } else if !is_bpf {
+        let hint = "write data_plane = \"bpf\", or name one uplink";
+        diagnostics.report(all.span(), "the kernel's tunnel device hands no connection to the relay", hint);
+    }
+}
+
 fn uplink_bid(name: &Spanned<String>, uplinks: &[UplinkConfig], diagnostics: &mut Diagnostics<'_>) -> Option<Bid> {
     let found = uplinks.iter().find(|uplink| uplink.interface == **name).map(|uplink| uplink.bid);
     found.or_else(|| {
         let known: Vec<&str> = uplinks.iter().map(|uplink| uplink.interface.as_str()).collect();
-        let hint = format!("name one of: {}", known.join(", "));
+        let hint = format!("name one of: {}; or all, for TCP", known.join(", "));
         diagnostics.refuse(name.span(), format!("no uplink {}", **name), &hint)
     })
 }

@@ -50,6 +50,7 @@ pub(crate) struct Section {
     udp6: Option<Spanned<bool>>,
     max_update_rate: Option<Spanned<u32>>,
     encrypt: Option<Spanned<Encrypt>>,
+    bond: Option<Spanned<bool>>,
 }
 
 from_toml!(Section {
@@ -74,6 +75,7 @@ from_toml!(Section {
     udp6,
     max_update_rate,
     encrypt,
+    bond,
 });
 
 struct Ipv4Table {
@@ -342,6 +344,19 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         let hint = "write data_plane = \"bpf\", or leave udp6 out";
         diagnostics.report(written.span(), "the kernel's tunnel device has no UDP encapsulation", hint);
     }
+    if let Some(written) = section.bond.as_ref().filter(|written| ***written) {
+        match (has_udp, cfg!(feature = "relay")) {
+            (false, _) => {
+                let hint = "write data_plane = \"bpf\", or leave bond out";
+                diagnostics.report(written.span(), "the kernel's tunnel device gives no connections to a relay", hint);
+            }
+            (_, false) => {
+                let hint = "install a build with it, or leave bond out";
+                diagnostics.report(written.span(), "this build has no relay (feature \"relay\")", hint);
+            }
+            _ => {}
+        }
+    }
     let shared_prefix = section.shared_prefix.as_ref().and_then(|table| shared_prefix(table, &section, diagnostics));
     let home_prefixes = section.home_prefixes.into_inner();
     let address = *section.address;
@@ -375,6 +390,7 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         max_update_rate: Some(max_update_rate.unwrap_or(DEFAULT_UPDATE_RATE)),
         key_exchange: true,
         encryption: encrypt::validate(section.encrypt.as_ref(), has_udp, diagnostics),
+        bond: section.bond.is_some_and(Spanned::into_inner),
         #[cfg(feature = "fleet")]
         fleet: None,
     };

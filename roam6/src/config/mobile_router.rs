@@ -52,6 +52,7 @@ pub(crate) struct Section {
     uplink: Vec<Spanned<UplinkTable>>,
     ingress: Vec<IngressTable>,
     flow: Vec<Spanned<Flow>>,
+    early: Option<bool>,
     care_of_prefixes: Option<Spanned<CareOfTable>>,
     encrypt: Option<Spanned<Encrypt>>,
 }
@@ -89,6 +90,7 @@ from_toml!(Section {
     uplink = Vec::new(),
     ingress = Vec::new(),
     flow = Vec::new(),
+    early,
     care_of_prefixes,
     encrypt,
 });
@@ -220,6 +222,7 @@ pub(crate) fn validate(
         duplicate_detection: section.duplicate_detection.unwrap_or(DadMode::Optimistic),
         probe,
         flows,
+        early: section.early.unwrap_or(false),
         care_of_prefixes,
         portal_check: section.portal_check.unwrap_or(true),
         encryption,

@@ -192,6 +192,12 @@ impl Config {
         self.home_agent.as_ref().map_or(&[], |agent| &agent.refused)
     }
 
+    /// Whether TCP connections are relayed.
+    pub(crate) fn bonds(&self) -> bool {
+        let agent = self.home_agent.as_ref().is_some_and(|agent| agent.config.bond);
+        agent || self.mobile_router.as_ref().is_some_and(MobileRouterConfig::bonds)
+    }
+
     /// The settings of the engines, as in a recording.
     pub(crate) fn roles(&self) -> Vec<Role> {
         let home_agent = self.home_agent.as_ref().map(|agent| Role::HomeAgent(agent.config.clone()));

@@ -22,6 +22,9 @@ pub(crate) enum Part {
     Subflows,
     /// Encrypted paths: public keys, ages of handshakes; works without a daemon
     Keys,
+    /// TCP connections that are relayed over all uplinks, with the uplinks, round trips and octets of each
+    #[cfg(feature = "relay")]
+    Flows,
     /// Prefixes advertised into the mobile network, with their uplinks
     Prefixes,
     /// CGA and HBA addresses that the daemon has configured

@@ -9,11 +9,13 @@ mod log;
 mod notify;
 pub(crate) mod position;
 mod recorder;
+#[cfg(feature = "relay")]
+mod relay;
 mod reload;
 mod roles;
 mod server;
 pub(crate) mod signals;
-mod start;
+pub(crate) mod start;
 mod state_dump;
 mod subflow_age;
 mod table_watch;
@@ -222,6 +224,10 @@ impl Daemon {
         #[cfg(feature = "fleet")]
         self.announce_alone();
         self.resident_text = Some(ProgramText::start(self.host.now()));
+        #[cfg(feature = "relay")]
+        if self.config.bonds() {
+            relay::supervise(&self.config, &self.options.config)?;
+        }
         Ok(())
     }
 
@@ -276,6 +282,10 @@ impl Daemon {
             return Ok(());
         }
         self.log(Level::Info, "stopping");
+        #[cfg(feature = "relay")]
+        if self.config.bonds() {
+            relay::stop(&self.config);
+        }
         // The de-registrations are not waited for. Roles that have not been started send none.
         if self.started {
             self.feed([(self.host.now(), Input::Command(Command::Lifecycle(LifecycleCommand::Stop)))].into());

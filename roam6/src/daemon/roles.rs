@@ -154,6 +154,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         dsmip_addresses: udp_encap_addresses(config),
         udp6_addresses: udp6_addresses(config),
         encryption: encryption(config),
+        bonding: config.bonds(),
         max_tunnels: number(bindings).saturating_add(EXTRA_TUNNELS),
         max_contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
         busy_poll: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.busy_poll),

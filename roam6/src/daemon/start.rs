@@ -134,7 +134,7 @@ pub(super) fn prepare(path: &Path, signals: &mut Signals) -> Result<Option<(Conf
 }
 
 /// 32 random octets; blocks early at boot until the kernel's random number generator is initialised.
-fn seed() -> Result<[u8; 32], String> {
+pub(crate) fn seed() -> Result<[u8; 32], String> {
     let mut seed = [0; 32];
     let read = File::open("/dev/random").and_then(|mut file| file.read_exact(&mut seed));
     read.map_err(|error| format!("/dev/random: {error}"))?;

@@ -4,6 +4,8 @@ pub(crate) mod cause;
 pub(crate) mod event;
 #[cfg(feature = "fleet")]
 pub(crate) mod fleet;
+#[cfg(feature = "relay")]
+pub(crate) mod flows;
 pub(crate) mod keys;
 pub(crate) mod ldm;
 pub(crate) mod metrics;

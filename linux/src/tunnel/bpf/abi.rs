@@ -12,7 +12,7 @@ use std::net::Ipv6Addr;
 
 /// The version of the layouts below. Maps of another version are never read: they are pinned in a directory of another
 /// name.
-pub(crate) const LAYOUT: u32 = 18;
+pub(crate) const LAYOUT: u32 = 19;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -22,7 +22,7 @@ pub(crate) const LENGTHS: usize = roam6_proto::contract::item::MAX_PREFIX_LENGTH
 /// Entries of the next hop cache and of the flow cache of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// The counters of the programs, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 26] = [
+pub(crate) const COUNTERS: [&str; 28] = [
     "encapsulated",
     "encapsulated_slow",
     "decapsulated",
@@ -49,6 +49,8 @@ pub(crate) const COUNTERS: [&str; 26] = [
     "eliminated",
     "dropped_rogue",
     "recovery_resets",
+    "relayed",
+    "held_syn",
 ];
 
 /// Local tunnel endpoints that a prefix entry can refer to.
@@ -148,12 +150,14 @@ pub(crate) struct Settings {
     pub(crate) hooks: Hooks,
     /// There is a firewall that tunnelled packets are to bypass.
     pub(crate) firewall_bypassed: bool,
+    /// TCP connections may be relayed.
+    pub(crate) bonding: bool,
 }
 
 impl Settings {
     pub(crate) fn encode(self) -> SettingsValue {
         let families = u32::from(self.hooks.ipv6) | u32::from(self.hooks.ipv4) << 1;
-        let hooks = families | u32::from(self.firewall_bypassed) << 2;
+        let hooks = families | u32::from(self.firewall_bypassed) << 2 | u32::from(self.bonding) << 3;
         let Settings { device, generation, length_set, epoch, lifetime_shift, slot_mask, .. } = self;
         let has_bypass = self.has_bypass.into();
         let words = [device, generation, length_set, HOPS - 1, epoch, has_bypass, lifetime_shift, slot_mask, hooks];
@@ -164,7 +168,7 @@ impl Settings {
         let mut reader = Reader(value);
         let [device, generation, length_set, _hops, epoch, has_bypass, lifetime_shift, slot_mask, hooks] =
             std::array::from_fn(|_| reader.u32().unwrap_or_default());
-        let (has_bypass, firewall_bypassed) = (has_bypass != 0, hooks & 4 != 0);
+        let (has_bypass, firewall_bypassed, bonding) = (has_bypass != 0, hooks & 4 != 0, hooks & 8 != 0);
         let hooks = Hooks { ipv6: hooks & 1 != 0, ipv4: hooks & 2 != 0 };
         Settings {
             device,
@@ -176,6 +180,7 @@ impl Settings {
             slot_mask,
             hooks,
             firewall_bypassed,
+            bonding,
         }
     }
 }

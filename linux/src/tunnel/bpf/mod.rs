@@ -10,7 +10,7 @@ mod fixtures;
 mod lengths;
 mod maps;
 mod path_stats;
-mod pin;
+pub(crate) mod pin;
 pub(crate) mod prefix_table;
 mod replication;
 pub(crate) mod xdp_ingress;
@@ -70,6 +70,8 @@ pub struct Options {
     pub state_dir: PathBuf,
     /// Whether paths are encrypted.
     pub encryption: Encryption,
+    /// Whether TCP connections may be relayed.
+    pub bonding: bool,
     /// Whether to attach the XDP program too, where drivers support it.
     pub xdp: bool,
     /// Most tunnels. The limit of the first daemon holds until [`Tunnels::clean`].
@@ -150,6 +152,7 @@ impl Bpf {
         settings.generation = settings.generation.wrapping_add(1);
         settings.epoch = next_epoch(settings.epoch);
         settings.lifetime_shift = lifetime_shift(tick()?);
+        settings.bonding = options.bonding;
         settings.slot_mask = maps.prefixes.slot_mask();
         let fresh = settings.generation == 1;
         let mut inherited = [const { Vec::new() }; 3];

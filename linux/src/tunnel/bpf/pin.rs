@@ -40,7 +40,7 @@ impl Pins {
 
     /// The directory of the maps of this layout.
     pub(crate) fn maps(&self) -> PathBuf {
-        self.mount.join(format!("maps-{LAYOUT}"))
+        maps_of(&self.mount)
     }
 
     /// The directory of links from programs to interfaces.
@@ -76,6 +76,16 @@ impl Pins {
         }
         fs::remove_dir(&self.mount).context(format_args!("remove {}", self.mount.display()))
     }
+}
+
+fn maps_of(mount: &Path) -> PathBuf {
+    mount.join(format!("maps-{LAYOUT}"))
+}
+
+/// The directory of the maps of the daemon with this run directory.
+#[cfg(feature = "relay")]
+pub(crate) fn maps_directory(run_dir: &Path) -> PathBuf {
+    maps_of(&run_dir.join("bpf"))
 }
 
 /// Removes a directory of pinned objects; what cannot be removed ends with the file system.

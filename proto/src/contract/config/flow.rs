@@ -3,6 +3,10 @@
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Serialize};
 
+/// The binding identifier of a rule for all uplinks at once, which no binding has (RFC 5648 §4.1): the relay carries the TCP
+/// connections that it selects. The home agent is told by the relay, as RFC 6089 means copies where it names several.
+pub const ALL_UPLINKS: Bid = Bid(0);
+
 /// Binds a flow to an uplink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,7 +21,8 @@ pub struct FlowRule {
     /// asked for the prefix of the interface instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress: Option<String>,
-    /// Binding identifier of the path; 0 for the best one, where packets are replicated.
+    /// Binding identifier of the path; 0 for the best one, where packets are replicated, else for
+    /// all of them ([`FlowRule::is_bonded`]).
     pub bid: Bid,
     /// Packets are sent by two paths, if the home agent eliminates the second copies; `None`: by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,6 +30,12 @@ pub struct FlowRule {
 }
 
 impl FlowRule {
+    /// Whether the flow uses all uplinks at once.
+    #[must_use]
+    pub fn is_bonded(&self) -> bool {
+        self.bid == ALL_UPLINKS && self.replication.is_none()
+    }
+
     /// Whether it names the path with this binding identifier.
     #[must_use]
     pub fn names(&self, bid: Bid) -> bool {
@@ -59,4 +70,18 @@ pub struct FlowSelector {
     /// Differentiated services code point, 0 to 63 (RFC 2474 §3); `None` for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
+}
+
+impl FlowSelector {
+    /// The selector of the packets in the opposite direction.
+    pub fn reversed(&self) -> FlowSelector {
+        FlowSelector {
+            source: self.destination,
+            destination: self.source,
+            protocol: self.protocol,
+            source_ports: self.destination_ports,
+            destination_ports: self.source_ports,
+            dscp: self.dscp,
+        }
+    }
 }

@@ -96,6 +96,9 @@ pub struct HomeAgentConfig {
     /// Encryption of data; `None`: none is offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
+    /// Whether TCP connections of mobile networks are relayed, so that they use all uplinks at once.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub bond: bool,
     /// The fleet that this home agent is a member of; `None`: it serves alone.
     #[cfg(feature = "fleet")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,6 +131,7 @@ impl Default for HomeAgentConfig {
             max_update_rate: None,
             key_exchange: true,
             encryption: None,
+            bond: false,
             #[cfg(feature = "fleet")]
             fleet: None,
         }
@@ -254,6 +258,9 @@ pub struct MobileRouterConfig {
     pub probe: Option<ProbeConfig>,
     /// Flow bindings.
     pub flows: Vec<FlowRule>,
+    /// Whether relayed connections are accepted before the home agent has connected to the destination.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub early: bool,
     /// Advertisement of prefixes of visited networks in the mobile network; `None`: only mobile network prefixes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub care_of_prefixes: Option<CareOfPrefixConfig>,
@@ -263,6 +270,13 @@ pub struct MobileRouterConfig {
     /// Encryption of data, which is required then; `None`: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
+}
+
+impl MobileRouterConfig {
+    /// Whether some TCP connections use all uplinks at once.
+    pub fn bonds(&self) -> bool {
+        self.flows.iter().any(FlowRule::is_bonded)
+    }
 }
 
 impl Default for MobileRouterConfig {
@@ -288,6 +302,7 @@ impl Default for MobileRouterConfig {
             duplicate_detection: DadMode::Optimistic,
             probe: None,
             flows: Vec::new(),
+            early: false,
             care_of_prefixes: None,
             portal_check: false,
             encryption: None,

@@ -4,7 +4,7 @@
 use super::MobileRouter;
 use super::registration::CareOf;
 use super::uplink::Uplink;
-use crate::contract::config::flow::{FlowRule, FlowSelector};
+use crate::contract::config::flow::FlowRule;
 use crate::contract::config::nemo::LoadSharing;
 use crate::contract::item::{
     Address, Encap, NextHop, PolicyRule, ProxyNeighbour, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow,
@@ -74,6 +74,7 @@ impl MobileRouter {
         self.put_home_address(&mut plan);
         self.put_ipv4_home(&mut plan);
         self.put_tunnel_or_home_route(&mut plan);
+        self.put_bonding(&mut plan);
         plan
     }
 
@@ -118,7 +119,7 @@ impl MobileRouter {
 
     /// The care-of addresses in use, best first: the registered ones that still work; else the pending ones, since the
     /// home agent will have them before the next packet arrives.
-    fn care_of_in_use(&self) -> Vec<CareOf> {
+    pub(super) fn care_of_in_use(&self) -> Vec<CareOf> {
         let works = |care_of: &&CareOf| self.uplink_of(care_of).is_some_and(|up| up.is_up() && !up.is_barred());
         let speaks = |care_of: &&CareOf| !self.uplink_of(care_of).is_some_and(|uplink| uplink.prober.is_silent());
         let served = self.registration.serving_home_agent();
@@ -357,7 +358,7 @@ impl MobileRouter {
         let barred = |bid: Bid| self.uplinks.iter().any(|uplink| uplink.config.bid == bid && uplink.is_barred());
         let carrying = self.carrying(&self.care_of_in_use());
         let link_of = |name: &String| self.ingress.iter().find(|inside| inside.config.interface == *name)?.link();
-        let mut rules: Vec<&FlowRule> = self.config.flows.iter().collect();
+        let mut rules: Vec<&FlowRule> = self.config.flows.iter().filter(|rule| !rule.is_bonded()).collect();
         rules.sort_by_key(|rule| rule.priority);
         let flow = |rule: &&FlowRule| {
             let used = |bid: Bid| !barred(bid) && self.may_use(rule, bid, self.is_avoided(bid));
@@ -368,7 +369,7 @@ impl MobileRouter {
                 Some(None) => return None,
                 ingress => ingress.flatten(),
             };
-            Some(TunnelFlow { selector: reversed(&rule.selector), ingress, bid, replica })
+            Some(TunnelFlow { selector: rule.selector.reversed(), ingress, bid, replica })
         };
         rules.iter().filter_map(flow).collect()
     }
@@ -377,18 +378,6 @@ impl MobileRouter {
 /// The routing table of the uplink with this BID.
 pub(super) fn uplink_table(bid: Bid) -> RouteTable {
     RouteTable(TUNNEL_TABLE.0.saturating_add(bid.0.into()))
-}
-
-/// Reverses a selector: it describes the correspondent's packets (RFC 6088 §3), and ours have the opposite direction.
-fn reversed(selector: &FlowSelector) -> FlowSelector {
-    FlowSelector {
-        source: selector.destination,
-        destination: selector.source,
-        protocol: selector.protocol,
-        source_ports: selector.destination_ports,
-        destination_ports: selector.source_ports,
-        dscp: selector.dscp,
-    }
 }
 
 pub(super) fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, preferred: bool) -> Item {

@@ -4,6 +4,7 @@
 pub mod acknowledgement;
 mod address_assignment;
 pub mod binding_update;
+mod bonding;
 mod care_of_address;
 mod care_of_prefix;
 mod commands;

@@ -1,0 +1,566 @@
+//! The relay process: sockets and events to decisions, and decisions to sockets.
+
+use super::data_plane::DataPlane;
+use super::events::{Events, Source};
+use super::messages::{Partial, read_answer};
+use super::options::{RelayOptions, RelaySide};
+use super::pump::{BUFFER, Direction, Progress};
+use super::routing::Routing;
+use super::sockets::{self, MARK, PacketSender};
+use super::state::{FlowState, RelayState, StateServer};
+use crate::clock::Clock;
+use crate::error::{Context, Error};
+use crate::sys;
+use crate::tunnel::bpf::abi::Side;
+use nix::net::if_::if_nametoindex;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use roam6_proto::contract::config::flow::{ALL_UPLINKS, FlowRule, FlowSelector};
+use roam6_proto::contract::item::TunnelFlow;
+use roam6_proto::relay::{BearerId, Bindings, Effect, Event, HeldSyn, Relay, RelayConfig, Side as RelayEnd, Tuple};
+use roam6_proto::{LinkId, Time};
+use roam6_wire::ip6::protocol;
+use roam6_wire::relay::{Answer, Connect, OfferedRule};
+use roam6_wire::{Bid, Prefix};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Bearers of each kind that wait for a connection.
+const SPARE: usize = 4;
+/// Most bearers of a relay, and of one mobile router at its home agent.
+const MAX_BEARERS: usize = 32_768;
+const MAX_BEARERS_PER_ROUTER: usize = 16_384;
+
+/// The binding identifier, of no path, of a rule for connections that are not relayed.
+const NOT_BONDED: Bid = Bid(u16::MAX);
+
+/// The process.
+pub struct RelayService {
+    options: RelayOptions,
+    engine: Relay,
+    clock: Clock,
+    events: Events,
+    data_plane: RefCell<DataPlane>,
+    routing: RefCell<Routing>,
+    bearer_listener: Option<OwnedFd>,
+    connection_listener: OwnedFd,
+    signals: SignalFd,
+    state: StateServer,
+    injector: PacketSender,
+    refuser: PacketSender,
+    links: BTreeMap<BearerId, Link>,
+    /// Accepted connections that have no bearer yet.
+    accepted: BTreeMap<Tuple, OwnedFd>,
+    /// Connections that have more to move.
+    busy: VecDeque<BearerId>,
+    buffer: Vec<u8>,
+    /// Which of the home agents is asked.
+    home_agent: usize,
+    /// The last error of a kind that would repeat itself.
+    complaint: Option<String>,
+    log: fn(&str),
+}
+
+/// A bearer and its connection.
+struct Link {
+    bearer: OwnedFd,
+    phase: Phase,
+}
+
+enum Phase {
+    Dialling,
+    /// A message may come.
+    Idle(Partial),
+    /// An answer will come.
+    Asked,
+    /// It is the connection's turn.
+    Connecting(Option<OwnedFd>),
+    Open {
+        plain: OwnedFd,
+        outbound: Direction,
+        inbound: Direction,
+        tuple: Tuple,
+        since: Time,
+    },
+}
+
+/// Facts for the engine.
+struct Facts<'a> {
+    data_plane: &'a RefCell<DataPlane>,
+    routing: &'a RefCell<Routing>,
+}
+
+impl Bindings for Facts<'_> {
+    fn tunnel_of(&self, address: Ipv6Addr) -> Option<u32> {
+        self.data_plane.borrow().tunnel_of(address)
+    }
+
+    fn is_own(&self, address: Ipv6Addr) -> bool {
+        self.routing.borrow_mut().is_own(address)
+    }
+}
+
+impl RelayService {
+    /// Opens all sockets. `instance` is a number that no earlier process of this host has had; `log` writes a line.
+    ///
+    /// # Errors
+    /// The kernel's; or the daemon has no BPF data plane.
+    pub fn open(options: RelayOptions, instance: u64, log: fn(&str)) -> Result<RelayService, Error> {
+        let connection_listener = sockets::listen_for_connections()?;
+        let data_plane = DataPlane::open(&options.run_dir, &connection_listener)?;
+        let bearer_listener = match &options.side {
+            RelaySide::HomeAgent { .. } => Some(sockets::listen_for_bearers()?),
+            RelaySide::MobileRouter { .. } => None,
+        };
+        let mut mask = SigSet::empty();
+        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().for_each(|signal| mask.add(signal));
+        mask.thread_block().context("signals")?;
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).context("signals")?;
+        let events = Events::open()?;
+        let state = StateServer::open(&options.state_socket())?;
+        events.watch(&connection_listener, Source::Connections)?;
+        events.watch(&data_plane, Source::Syns)?;
+        events.watch(&signals, Source::Signals)?;
+        events.watch(&state, Source::State)?;
+        if let Some(listener) = &bearer_listener {
+            events.watch(listener, Source::Bearers)?;
+        }
+        Ok(RelayService {
+            engine: Relay::new(config_of(&options, instance)),
+            clock: Clock::start()?,
+            events,
+            data_plane: RefCell::new(data_plane),
+            routing: RefCell::new(Routing::install()?),
+            bearer_listener,
+            connection_listener,
+            signals,
+            state,
+            injector: PacketSender::open(Some(MARK))?,
+            refuser: PacketSender::open(None)?,
+            links: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            busy: VecDeque::new(),
+            buffer: vec![0; BUFFER],
+            home_agent: 0,
+            complaint: None,
+            log,
+            options,
+        })
+    }
+
+    /// Runs until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses what all connections need.
+    pub fn run(&mut self) -> Result<(), Error> {
+        self.feed(Event::Tick);
+        loop {
+            let now = self.clock.now();
+            let due = self.engine.deadline().map(|at| at.since(now));
+            let due = if self.busy.is_empty() { due } else { Some(Duration::ZERO) };
+            for source in self.events.wait(due) {
+                match source {
+                    Source::Bearers => self.accept_bearers(),
+                    Source::Connections => self.accept_connections(),
+                    Source::Syns => self.receive_syns(),
+                    Source::State => self.state.serve(|| self.snapshot()),
+                    Source::Signals => match self.signals.read_signal() {
+                        Ok(Some(signal)) if signal.ssi_signo == Signal::SIGHUP as u32 => self.reopen(),
+                        Ok(Some(_)) => return self.close(),
+                        _ => {}
+                    },
+                    Source::Bearer(id) => self.bearer_changed(id),
+                    Source::Plain(id) => self.plain_changed(id),
+                }
+            }
+            for id in std::mem::take(&mut self.busy) {
+                self.pump(id);
+            }
+            self.feed(Event::Tick);
+        }
+    }
+
+    /// Ends: all connections are reset.
+    fn close(&mut self) -> Result<(), Error> {
+        self.links.clear();
+        self.accepted.clear();
+        let cleared = self.data_plane.borrow_mut().clear();
+        self.routing.borrow_mut().remove();
+        let _ = std::fs::remove_file(self.options.state_socket());
+        cleared
+    }
+
+    /// Another daemon has started: its maps may be others.
+    fn reopen(&mut self) {
+        let opened = DataPlane::open(&self.options.run_dir, &self.connection_listener);
+        match opened {
+            Ok(plane) => {
+                let watched = self.events.watch(&plane, Source::Syns);
+                self.data_plane.replace(plane);
+                self.complain(watched);
+                let mut effects = Vec::new();
+                self.engine.restore(&mut effects);
+                let events: Vec<Event> = effects.into_iter().filter_map(|effect| self.execute(effect)).collect();
+                events.into_iter().for_each(|event| self.feed(event));
+            }
+            Err(error) => self.complain(Err(error)),
+        }
+    }
+
+    /// Feeds an event to the engine, and executes what it decides.
+    fn feed(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        let mut effects = Vec::new();
+        while let Some(event) = events.pop_front() {
+            let now = self.clock.now();
+            let facts = Facts { data_plane: &self.data_plane, routing: &self.routing };
+            self.engine.handle(now, event, &facts, &mut effects);
+            for effect in effects.drain(..).collect::<Vec<_>>() {
+                events.extend(self.execute(effect));
+            }
+        }
+    }
+
+    /// Executes one effect; what it has caused at once, is returned.
+    fn execute(&mut self, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::Dial(id) => self.dial(id),
+            Effect::Send(id, message) => {
+                let asks = matches!(message, roam6_wire::relay::Message::Connect(_));
+                let sent = self.links.get(&id).is_some_and(|link| sockets::send_whole(&link.bearer, &message.emit()));
+                if asks && let Some(link) = self.links.get_mut(&id) {
+                    link.phase = Phase::Asked;
+                }
+                (!sent).then_some(Event::Broken(id))
+            }
+            Effect::Reply(id, answer) => {
+                let link = self.links.get_mut(&id)?;
+                let sent = sockets::send_whole(&link.bearer, &[answer.code()]);
+                if answer != Answer::Connected {
+                    link.phase = Phase::Idle(Partial::default());
+                }
+                (!sent).then_some(Event::Broken(id))
+            }
+            Effect::Put(tuple, state) => {
+                let put = self.data_plane.borrow_mut().put(&tuple, state);
+                self.complain(put);
+                None
+            }
+            Effect::Forget(tuple) => {
+                let forgotten = self.data_plane.borrow_mut().forget(&tuple);
+                self.complain(forgotten);
+                None
+            }
+            Effect::Inject(syn) => {
+                let sent = self.injector.send(&syn.octets, syn.tuple.destination);
+                self.complain(sent.context("SYN of a relayed connection"));
+                None
+            }
+            Effect::Refuse(syn, answer) => {
+                self.refuse(&syn, answer);
+                None
+            }
+            Effect::Connect(id, connect) => self.connect(id, &connect),
+            Effect::Join(id, tuple) => self.join(id, tuple),
+            Effect::Abort(id) => {
+                self.links.remove(&id);
+                None
+            }
+            Effect::Ready(ready) => {
+                self.set_ready(ready);
+                None
+            }
+            Effect::Offered(prefixes, rules) => {
+                let rules: Vec<TunnelFlow> = rules.iter().map(to_flow).collect();
+                let put = self.data_plane.borrow_mut().put_rules(Side::Far, &prefixes, &rules);
+                self.complain(put);
+                None
+            }
+            Effect::Withdrawn(prefixes) => {
+                let dropped = self.data_plane.borrow_mut().drop_rules(Side::Far, &prefixes);
+                self.complain(dropped);
+                None
+            }
+        }
+    }
+
+    /// Logs an error that differs from the last one.
+    fn complain(&mut self, result: Result<(), Error>) {
+        if let Err(error) = result {
+            let text = error.to_string();
+            if self.complaint.as_ref() != Some(&text) {
+                (self.log)(&text);
+                self.complaint = Some(text);
+            }
+        }
+    }
+
+    fn dial(&mut self, id: BearerId) -> Option<Event> {
+        let RelaySide::MobileRouter { home_address, home_agents, .. } = &self.options.side else { return None };
+        let agent = home_agents.get(self.home_agent % home_agents.len().max(1))?;
+        match sockets::dial(*home_address, *agent) {
+            Ok(bearer) => {
+                let watched = self.events.watch_changes(&bearer, Source::Bearer(id));
+                self.links.insert(id, Link { bearer, phase: Phase::Dialling });
+                self.complain(watched);
+                None
+            }
+            Err(error) => {
+                self.complain(Err(error));
+                Some(Event::Broken(id))
+            }
+        }
+    }
+
+    fn connect(&mut self, id: BearerId, connect: &Connect) -> Option<Event> {
+        let link = self.links.get_mut(&id)?;
+        match sockets::connect_plain(connect) {
+            Ok(plain) => {
+                let watched = self.events.watch_changes(&plain, Source::Plain(id));
+                link.phase = Phase::Connecting(Some(plain));
+                self.complain(watched);
+                None
+            }
+            Err(answer) => Some(Event::ConnectFailed(id, answer)),
+        }
+    }
+
+    /// Begins to move octets.
+    fn join(&mut self, id: BearerId, tuple: Tuple) -> Option<Event> {
+        let now = self.clock.now();
+        let accepted = self.accepted.remove(&tuple);
+        let link = self.links.get_mut(&id)?;
+        let (plain, watched) = match &mut link.phase {
+            Phase::Connecting(plain) => (plain.take(), Ok(())),
+            _ => {
+                let watch = |plain: &OwnedFd| self.events.watch_changes(plain, Source::Plain(id));
+                let watched = accepted.as_ref().map_or(Ok(()), watch);
+                (accepted, watched)
+            }
+        };
+        let Some(plain) = plain else { return Some(Event::Broken(id)) };
+        let (outbound, inbound) = Default::default();
+        link.phase = Phase::Open { plain, outbound, inbound, tuple, since: now };
+        self.busy.push_back(id);
+        self.complain(watched);
+        None
+    }
+
+    fn refuse(&mut self, syn: &HeldSyn, answer: Answer) {
+        let router = match &self.options.side {
+            RelaySide::MobileRouter { home_address, .. } => *home_address,
+            RelaySide::HomeAgent { address } => *address,
+        };
+        if let Some(packet) = syn.refusal(answer, (router, Ipv4Addr::UNSPECIFIED)) {
+            let sent = self.refuser.send(&packet, syn.tuple.source);
+            self.complain(sent.context("refusal of a relayed connection"));
+        }
+    }
+
+    fn set_ready(&mut self, ready: bool) {
+        let RelaySide::MobileRouter { prefixes, flows, home_agents, .. } = &self.options.side else { return };
+        let mut plane = self.data_plane.borrow_mut();
+        let agent = home_agents.get(self.home_agent % home_agents.len().max(1));
+        let agent = agent.map(ToString::to_string).unwrap_or_default();
+        let done = match ready {
+            true => plane.put_rules(Side::Near, prefixes, &outbound_rules(flows, home_agents)),
+            false => plane.drop_rules(Side::Near, prefixes),
+        };
+        drop(plane);
+        (self.log)(&match ready {
+            true => format!("the relay of home agent {agent} answers: connections are relayed"),
+            false => format!("the relay of home agent {agent} is lost: connections take the tunnel"),
+        });
+        self.complain(done);
+    }
+
+    fn accept_bearers(&mut self) {
+        while let Some(Ok(bearer)) = self.bearer_listener.as_ref().map(sys::accept) {
+            sockets::tune_bearer(&bearer);
+            let home = sockets::ends_of(&bearer).map(|(peer, _)| *peer.ip());
+            let facts = Facts { data_plane: &self.data_plane, routing: &self.routing };
+            let Some(id) = home.and_then(|home| self.engine.accept_bearer(home, &facts)) else { continue };
+            let watched = self.events.watch_changes(&bearer, Source::Bearer(id));
+            self.links.insert(id, Link { bearer, phase: Phase::Idle(Partial::default()) });
+            self.complain(watched);
+            self.bearer_changed(id);
+        }
+    }
+
+    fn accept_connections(&mut self) {
+        while let Ok(plain) = sys::accept(&self.connection_listener) {
+            sockets::tune_plain(&plain, 0);
+            // One that nobody has asked for is reset.
+            let Some(tuple) = sockets::tuple_of(&plain) else { continue };
+            self.accepted.insert(tuple, plain);
+            self.feed(Event::Accepted(tuple));
+            // Early acceptance waits for the answer; everything else has been joined.
+            if !self.options.early {
+                self.accepted.remove(&tuple);
+            }
+        }
+    }
+
+    fn receive_syns(&mut self) {
+        loop {
+            let record = self.data_plane.borrow_mut().next_syn();
+            let Some(octets) = record else { return };
+            if let Some(syn) = HeldSyn::parse(&octets) {
+                self.feed(Event::Syn(syn));
+            }
+        }
+    }
+
+    fn bearer_changed(&mut self, id: BearerId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let event = match &mut link.phase {
+            Phase::Dialling => match sockets::pending_error(&link.bearer) {
+                None if sockets::ends_of(&link.bearer).is_some() => {
+                    link.phase = Phase::Idle(Partial::default());
+                    Some(Event::Dialled(id))
+                }
+                None => None,
+                Some(_) => {
+                    self.home_agent = self.home_agent.wrapping_add(1);
+                    Some(Event::Broken(id))
+                }
+            },
+            Phase::Idle(partial) => partial.read(id, &link.bearer),
+            Phase::Asked => read_answer(id, &link.bearer),
+            Phase::Connecting(_) => sockets::pending_error(&link.bearer).map(|_| Event::Broken(id)),
+            Phase::Open { .. } => return self.pump(id),
+        };
+        if let Some(event) = event {
+            self.feed(event);
+        }
+    }
+
+    fn plain_changed(&mut self, id: BearerId) {
+        let Some(link) = self.links.get(&id) else { return };
+        match &link.phase {
+            Phase::Connecting(Some(plain)) => match sockets::pending_error(plain) {
+                Some(error) => self.feed(Event::ConnectFailed(id, sockets::answer_of(error))),
+                None if sockets::ends_of(plain).is_some() => self.feed(Event::Connected(id)),
+                None => {}
+            },
+            Phase::Open { .. } => self.pump(id),
+            _ => {}
+        }
+    }
+
+    /// Moves octets of one connection.
+    fn pump(&mut self, id: BearerId) {
+        let Some(Link { bearer, phase: Phase::Open { plain, outbound, inbound, .. } }) = self.links.get_mut(&id) else {
+            return;
+        };
+        let progress = [outbound.run(plain, bearer, &mut self.buffer), inbound.run(bearer, plain, &mut self.buffer)];
+        if progress.contains(&Progress::Broken) {
+            return self.feed(Event::Broken(id));
+        }
+        if progress == [Progress::Ended; 2] {
+            sockets::reset_on_close(&*plain, false);
+            sockets::reset_on_close(&*bearer, false);
+            self.links.remove(&id);
+            return self.feed(Event::Completed(id));
+        }
+        if progress.contains(&Progress::More) && !self.busy.contains(&id) {
+            self.busy.push_back(id);
+        }
+    }
+
+    fn snapshot(&self) -> RelayState {
+        let now = self.clock.now();
+        let flow = |link: &Link| {
+            let Phase::Open { outbound, inbound, tuple, since, .. } = &link.phase else { return None };
+            let (bearer_remote, bearer_local) = sockets::ends_of(&link.bearer)?;
+            Some(FlowState {
+                peer: SocketAddrV6::new(tuple.source, tuple.source_port, 0, 0),
+                far: SocketAddrV6::new(tuple.destination, tuple.destination_port, 0, 0),
+                bearer_local,
+                bearer_remote,
+                octets_out: outbound.octets,
+                octets_in: inbound.octets,
+                age_seconds: now.since(*since).as_secs(),
+            })
+        };
+        let (_, idle_bearers) = self.engine.bearers();
+        let flows = self.links.values().filter_map(flow).collect();
+        RelayState { counters: self.engine.counters(), idle_bearers, flows }
+    }
+}
+
+fn config_of(options: &RelayOptions, instance: u64) -> RelayConfig {
+    let side = match &options.side {
+        RelaySide::HomeAgent { .. } => RelayEnd::HomeAgent,
+        RelaySide::MobileRouter { prefixes, flows, .. } => RelayEnd::MobileRouter {
+            prefixes: prefixes.clone(),
+            offered: flows.iter().flat_map(offered_rules).collect(),
+        },
+    };
+    RelayConfig {
+        side,
+        instance,
+        spare: SPARE,
+        max_bearers: MAX_BEARERS,
+        max_bearers_per_router: MAX_BEARERS_PER_ROUTER,
+        early: options.early,
+    }
+}
+
+/// The rules for connections from the mobile network. Those of an interface that does not exist select nothing. The home agent's
+/// own services are reached through the tunnel.
+fn outbound_rules(flows: &[FlowRule], home_agents: &[Ipv6Addr]) -> Vec<TunnelFlow> {
+    let to_agent = |agent: &Ipv6Addr| TunnelFlow {
+        selector: FlowSelector { destination: Some(Prefix::host(*agent)), ..FlowSelector::default() },
+        ingress: None,
+        bid: NOT_BONDED,
+        replica: None,
+    };
+    let rule = |flow: &FlowRule| {
+        let ingress = match &flow.ingress {
+            Some(name) => Some(LinkId(if_nametoindex(name.as_str()).ok()?)),
+            None => None,
+        };
+        Some(TunnelFlow { selector: flow.selector.reversed(), ingress, bid: if flow.is_bonded() { ALL_UPLINKS } else { NOT_BONDED }, replica: None })
+    };
+    home_agents.iter().map(to_agent).chain(flows.iter().filter(|flow| may_select_tcp(flow)).filter_map(rule)).collect()
+}
+
+fn may_select_tcp(flow: &FlowRule) -> bool {
+    flow.selector.protocol.is_none_or(|number| number == protocol::TCP)
+}
+
+/// The rule for connections to the mobile network, from the home agent's point of view. It knows no ingress interfaces.
+fn offered_rules(flow: &FlowRule) -> Option<OfferedRule> {
+    let selector = &flow.selector;
+    let all = || {
+        if selector.source.or(selector.destination).is_some_and(Prefix::is_ipv4) {
+            Prefix::ALL_IPV4
+        } else {
+            Prefix::ALL
+        }
+    };
+    may_select_tcp(flow).then(|| OfferedRule {
+        bonded: flow.is_bonded(),
+        source: selector.source.unwrap_or_else(all),
+        destination: selector.destination.unwrap_or_else(all),
+        source_ports: selector.source_ports.unwrap_or((0, u16::MAX)),
+        destination_ports: selector.destination_ports.unwrap_or((0, u16::MAX)),
+        dscp: selector.dscp,
+    })
+}
+
+fn to_flow(rule: &OfferedRule) -> TunnelFlow {
+    let selector = FlowSelector {
+        source: Some(rule.source),
+        destination: Some(rule.destination),
+        protocol: Some(protocol::TCP),
+        source_ports: Some(rule.source_ports),
+        destination_ports: Some(rule.destination_ports),
+        dscp: rule.dscp,
+    };
+    TunnelFlow { selector, ingress: None, replica: None, bid: if rule.bonded { ALL_UPLINKS } else { NOT_BONDED } }
+}

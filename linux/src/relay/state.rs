@@ -1,0 +1,103 @@
+//! The state that the process tells: one JSON document to whoever connects to its Unix socket.
+
+use crate::error::{Context, Error};
+use roam6_proto::relay::Counters;
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+use std::net::SocketAddrV6;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Readers served at once; others are refused.
+const MAX_READERS: usize = 4;
+/// How long a reader may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The state of a relay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayState {
+    /// What has happened since it started.
+    pub counters: Counters,
+    /// Bearers that wait for a connection.
+    pub idle_bearers: usize,
+    /// The relayed connections.
+    pub flows: Vec<FlowState>,
+}
+
+/// A relayed connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowState {
+    /// The end point that is reached by plain TCP.
+    pub peer: SocketAddrV6,
+    /// The end point at the other relay.
+    pub far: SocketAddrV6,
+    /// The local end of its MPTCP connection.
+    pub bearer_local: SocketAddrV6,
+    /// The remote end.
+    pub bearer_remote: SocketAddrV6,
+    /// Octets moved from the plain connection.
+    pub octets_out: u64,
+    /// Octets moved to it.
+    pub octets_in: u64,
+    /// Seconds since it was accepted.
+    pub age_seconds: u64,
+}
+
+impl RelayState {
+    /// Asks the process; `None` if none runs.
+    ///
+    /// # Errors
+    /// The process does not answer.
+    pub fn read(socket: &Path) -> Result<Option<RelayState>, Error> {
+        let Ok(mut stream) = UnixStream::connect(socket) else { return Ok(None) };
+        let what = format!("relay at {}", socket.display());
+        stream.set_read_timeout(Some(TIMEOUT)).context(&what)?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).context(&what)?;
+        serde_json::from_str(&text).map(Some).map_err(|error| Error::new(what, error))
+    }
+}
+
+/// The socket.
+pub(super) struct StateServer {
+    listener: UnixListener,
+    readers: Arc<AtomicUsize>,
+}
+
+crate::sys::impl_as_fd!(StateServer, listener);
+
+impl StateServer {
+    /// Opens the socket, which only its owner may use.
+    pub(super) fn open(path: &Path) -> Result<StateServer, Error> {
+        let what = format!("relay socket {}", path.display());
+        let _ = std::fs::remove_file(path);
+        let listener = UnixListener::bind(path).context(&what)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).context(&what)?;
+        listener.set_nonblocking(true).context(&what)?;
+        Ok(StateServer { listener, readers: Arc::default() })
+    }
+
+    /// Answers those who wait, each on a thread of its own: a slow reader delays no connection.
+    pub(super) fn serve(&self, state: impl Fn() -> RelayState) {
+        while let Ok((mut stream, _)) = self.listener.accept() {
+            if self.readers.fetch_add(1, Ordering::Relaxed) >= MAX_READERS {
+                self.readers.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let (state, readers) = (state(), self.readers.clone());
+            let writer = std::thread::Builder::new().name("relay state".to_owned());
+            let started = writer.spawn(move || {
+                let _ = stream.set_write_timeout(Some(TIMEOUT));
+                let _ = stream.write_all(serde_json::to_string(&state).unwrap_or_default().as_bytes());
+                readers.fetch_sub(1, Ordering::Relaxed);
+            });
+            if started.is_err() {
+                self.readers.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The relay between the real daemons: one TCP connection over all uplinks, and what hosts notice of it (docs/bonding.md).
+
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
+
+mod testbed;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+use testbed::{INGRESS, Namespace, ROUTER, Running, Testbed, wait_or_report};
+
+const SERVER: &str = "2001:db8:8::8";
+const NODE: &str = "2001:db8:100::2";
+/// All connections to ports from 6000 on, and those from outside to ports from 7000 on.
+const FLOWS: &str = "
+sharing = \"weights\"
+[[mobile_router.uplink]]
+interface = \"up0\"
+[[mobile_router.uplink]]
+interface = \"up1\"
+[[mobile_router.flow]]
+uplink = \"all\"
+protocol = \"tcp\"
+correspondent_ports = \"6000-6999\"
+[[mobile_router.flow]]
+uplink = \"all\"
+protocol = \"tcp\"
+inside_ports = \"7000-7999\"
+";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The testbed, with a server behind the home agent.
+struct Bed {
+    testbed: Testbed,
+    server: Namespace,
+    _running: Vec<Running>,
+}
+
+impl Bed {
+    fn new(test: &str) -> Option<Bed> {
+        let testbed = Testbed::new(test)?;
+        let server = Namespace::new()?;
+        testbed.agent.shell(&format!(
+            "ip link add net1 type veth peer name eth0 netns {} && ip link set net1 up && \
+             ip address add 2001:db8:8::1/64 dev net1 nodad",
+            server.number()
+        ));
+        server.shell(&format!(
+            "ip link set eth0 up && ip address add {SERVER}/64 dev eth0 nodad && \
+             ip route add default via 2001:db8:8::1"
+        ));
+        testbed.enroll(&[]);
+        let agent = testbed.start_agent_more("bond = true\n");
+        let (radvd, other) = (testbed.advertise("2001:db8:2::/64"), testbed.add_other_network());
+        let router = testbed.router.roam6(&testbed.write_config("mr", &format!("{ROUTER}{FLOWS}{INGRESS}")));
+        testbed.await_binding("2001:db8:2:");
+        testbed.await_binding("2001:db8:4:");
+        let ready = || testbed.logs().contains("connections are relayed");
+        wait_or_report("a relay", ready, || testbed.logs());
+        Some(Bed { testbed, server, _running: vec![agent, radvd, other, router] })
+    }
+
+    /// The relayed connections that the mobile router shows.
+    fn flows(&self) -> serde_json::Value {
+        self.flows_of("mr")
+    }
+
+    /// Those that the mobile router (`mr`) or the home agent (`ha`) shows.
+    fn flows_of(&self, who: &str) -> serde_json::Value {
+        let at = if who == "mr" { &self.testbed.router } else { &self.testbed.agent };
+        let mut show = at.command(&[testbed::BINARY, "show", "flows", "--json", "--run-dir"]);
+        let output = show.arg(self.testbed.file(who).join("run")).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    /// A connection from the node to the server: both ends.
+    fn connect(&self, port: u16) -> (TcpStream, TcpStream) {
+        let listener = self.server.enter(|| TcpListener::bind(("::", port)).unwrap());
+        let to: SocketAddr = format!("[{SERVER}]:{port}").parse().unwrap();
+        let node = self.testbed.node.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
+        let node = node.unwrap_or_else(|error| panic!("{error}: {}", self.testbed.logs()));
+        let (server, _) = listener.accept().unwrap();
+        for end in [&node, &server] {
+            end.set_read_timeout(Some(PATIENCE)).unwrap();
+            end.set_write_timeout(Some(PATIENCE)).unwrap();
+        }
+        (node, server)
+    }
+}
+
+fn read_to_end(mut stream: &TcpStream) -> Vec<u8> {
+    let mut octets = Vec::new();
+    stream.read_to_end(&mut octets).unwrap();
+    octets
+}
+
+fn say(mut stream: &TcpStream, octets: &[u8]) {
+    stream.write_all(octets).unwrap();
+}
+
+fn hear(mut stream: &TcpStream, expected: &[u8]) {
+    let mut octets = vec![0; expected.len()];
+    stream.read_exact(&mut octets).unwrap();
+    assert_eq!(octets, expected);
+}
+
+/// Resets the connection.
+fn reset(stream: TcpStream) {
+    let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
+    nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::Linger, &linger).unwrap();
+}
+
+#[test]
+fn hosts_notice_no_relay() {
+    let test = "hosts_notice_no_relay";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+
+    // Both ends see each other's own addresses, and the connection uses both uplinks.
+    let (node, server) = bed.connect(6001);
+    assert_eq!(server.peer_addr().unwrap(), node.local_addr().unwrap());
+    assert_eq!(node.peer_addr().unwrap(), server.local_addr().unwrap());
+    say(&node, b"question");
+    hear(&server, b"question");
+    say(&server, b"answer");
+    hear(&node, b"answer");
+    let subflows = || {
+        let flows = bed.flows();
+        let regular = |it: &&serde_json::Value| it["backup"] == false;
+        flows["flows"][0]["subflows"].as_array().map_or(0, |all| all.iter().filter(regular).count())
+    };
+    wait_or_report("two uplinks", || subflows() == 2, || format!("{}{}", bed.flows(), bed.testbed.logs()));
+
+    // A half-closed connection still carries the other direction.
+    node.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(&server), b"");
+    say(&server, b"later");
+    drop(server);
+    assert_eq!(read_to_end(&node), b"later");
+
+    // The server may speak first, and end first; FIN may come with data.
+    let (node, server) = bed.connect(6002);
+    say(&server, b"banner");
+    server.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(&node), b"banner");
+    say(&node, b"x");
+    drop(node);
+    assert_eq!(read_to_end(&server), b"x");
+
+    // Much data arrives unchanged in both directions at once.
+    let (node, server) = bed.connect(6003);
+    let data: Vec<u8> = (0..8_000_000_u32).map(|number| (number * 2_654_435_761 >> 24) as u8).collect();
+    std::thread::scope(|scope| {
+        for (from, to) in [(&node, &server), (&server, &node)] {
+            scope.spawn(|| {
+                say(from, &data);
+                from.shutdown(Shutdown::Write).unwrap();
+            });
+            scope.spawn(|| assert!(read_to_end(to) == data));
+        }
+    });
+
+    // A reset by either end reaches the other.
+    for node_resets in [true, false] {
+        let (node, server) = bed.connect(6004 + u16::from(node_resets));
+        say(&node, b"x");
+        hear(&server, b"x");
+        let (resets, mut hears) = if node_resets { (node, server) } else { (server, node) };
+        reset(resets);
+        let error = hears.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "node resets: {node_resets}");
+    }
+}
+
+#[test]
+fn a_connection_is_refused_as_its_destination_refuses_it() {
+    let test = "a_connection_is_refused_as_its_destination_refuses_it";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    bed.testbed.agent.shell("ip route add unreachable 2001:db8:7::/64 && ip route add prohibit 2001:db8:6::/64");
+    let attempt = |to: &str| {
+        let to: SocketAddr = to.parse().unwrap();
+        bed.testbed.node.enter(|| TcpStream::connect_timeout(&to, PATIENCE)).unwrap_err()
+    };
+    let refused = attempt(&format!("[{SERVER}]:6100"));
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{}", bed.testbed.logs());
+    let error = |text: &str| attempt(text).raw_os_error();
+    assert_eq!(error("[2001:db8:7::7]:6100"), Some(nix::libc::ENETUNREACH), "no route");
+    assert_eq!(error("[2001:db8:6::6]:6100"), Some(nix::libc::EACCES), "prohibited");
+    // The home agent's own services are reached through the tunnel, and not through the relay.
+    let _listener = bed.testbed.agent.enter(|| TcpListener::bind("[::]:6100").unwrap());
+    for own in ["[2001:db8:1::1]:6100", "[2001:db8:9::9]:6100"] {
+        let to: SocketAddr = own.parse().unwrap();
+        let connected = bed.testbed.node.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
+        assert!(connected.is_ok(), "{own}: {connected:?} {}", bed.testbed.logs());
+    }
+    assert_eq!(bed.flows_of("ha")["counters"]["refused_destination"], 1);
+    assert_eq!(bed.flows()["flows"].as_array().map_or(9, Vec::len), 0);
+    let (node, server) = bed.connect(6101);
+    say(&node, b"still works");
+    hear(&server, b"still works");
+}
+
+#[test]
+fn a_connection_from_outside_is_relayed_too() {
+    let test = "a_connection_from_outside_is_relayed_too";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    let listener = bed.testbed.node.enter(|| TcpListener::bind("[::]:7001").unwrap());
+    let to: SocketAddr = format!("[{NODE}]:7001").parse().unwrap();
+    let server = bed.server.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
+    let server = server.unwrap_or_else(|error| panic!("{error}: {}", bed.testbed.logs()));
+    let (node, from) = listener.accept().unwrap();
+    assert_eq!(from, server.local_addr().unwrap());
+    say(&server, b"from outside");
+    hear(&node, b"from outside");
+    say(&node, b"from inside");
+    hear(&server, b"from inside");
+    assert_eq!(bed.flows()["flows"].as_array().map_or(0, Vec::len), 1, "{}", bed.flows());
+    let closed: SocketAddr = format!("[{NODE}]:7002").parse().unwrap();
+    let refused = bed.server.enter(|| TcpStream::connect_timeout(&closed, PATIENCE)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn killed_relays_reset_connections() {
+    let test = "killed_relays_reset_connections";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    let (mut node, mut server) = bed.connect(6200);
+    say(&node, b"x");
+    hear(&server, b"x");
+    let pid = std::fs::read_to_string(bed.testbed.file("ha").join("run/relay.pid")).unwrap();
+    let pid = nix::unistd::Pid::from_raw(pid.trim().parse().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    for end in [&mut node, &mut server] {
+        assert_eq!(end.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    }
+    // Another one is started.
+    let works = || {
+        let to: SocketAddr = format!("[{SERVER}]:6201").parse().unwrap();
+        let _listener = bed.server.enter(|| TcpListener::bind("[::]:6201").unwrap());
+        bed.testbed.node.enter(|| TcpStream::connect_timeout(&to, Duration::from_secs(5))).is_ok()
+    };
+    wait_or_report("connections again", works, || bed.testbed.logs());
+}
