@@ -149,7 +149,7 @@ fn hosts_notice_no_relay() {
 
     // Much data arrives unchanged in both directions at once.
     let (node, server) = bed.connect(6003);
-    let data: Vec<u8> = (0..8_000_000_u32).map(|number| (number * 2_654_435_761 >> 24) as u8).collect();
+    let data: Vec<u8> = (0..8_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     std::thread::scope(|scope| {
         for (from, to) in [(&node, &server), (&server, &node)] {
             scope.spawn(|| {

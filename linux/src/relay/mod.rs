@@ -12,6 +12,7 @@ mod messages;
 mod options;
 mod pump;
 mod routing;
+mod rules;
 mod service;
 mod sockets;
 mod state;

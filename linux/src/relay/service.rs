@@ -6,22 +6,19 @@ use super::messages::{Partial, read_answer};
 use super::options::{RelayOptions, RelaySide};
 use super::pump::{BUFFER, Direction, Progress};
 use super::routing::Routing;
+use super::rules::{offered_rules, outbound_rules, to_flow};
 use super::sockets::{self, MARK, PacketSender};
 use super::state::{FlowState, RelayState, StateServer};
 use crate::clock::Clock;
 use crate::error::{Context, Error};
 use crate::sys;
 use crate::tunnel::bpf::abi::Side;
-use nix::net::if_::if_nametoindex;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use roam6_proto::contract::config::flow::{ALL_UPLINKS, FlowRule, FlowSelector};
+use roam6_proto::Time;
 use roam6_proto::contract::item::TunnelFlow;
 use roam6_proto::relay::{BearerId, Bindings, Effect, Event, HeldSyn, Relay, RelayConfig, Side as RelayEnd, Tuple};
-use roam6_proto::{LinkId, Time};
-use roam6_wire::ip6::protocol;
-use roam6_wire::relay::{Answer, Connect, OfferedRule};
-use roam6_wire::{Bid, Prefix};
+use roam6_wire::relay::{Answer, Connect};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6};
@@ -33,9 +30,6 @@ const SPARE: usize = 4;
 /// Most bearers of a relay, and of one mobile router at its home agent.
 const MAX_BEARERS: usize = 32_768;
 const MAX_BEARERS_PER_ROUTER: usize = 16_384;
-
-/// The binding identifier, of no path, of a rule for connections that are not relayed.
-const NOT_BONDED: Bid = Bid(u16::MAX);
 
 /// The process.
 pub struct RelayService {
@@ -218,7 +212,7 @@ impl RelayService {
             let now = self.clock.now();
             let facts = Facts { data_plane: &self.data_plane, routing: &self.routing };
             self.engine.handle(now, event, &facts, &mut effects);
-            for effect in effects.drain(..).collect::<Vec<_>>() {
+            for effect in std::mem::take(&mut effects) {
                 events.extend(self.execute(effect));
             }
         }
@@ -508,59 +502,4 @@ fn config_of(options: &RelayOptions, instance: u64) -> RelayConfig {
         max_bearers_per_router: MAX_BEARERS_PER_ROUTER,
         early: options.early,
     }
-}
-
-/// The rules for connections from the mobile network. Those of an interface that does not exist select nothing. The home agent's
-/// own services are reached through the tunnel.
-fn outbound_rules(flows: &[FlowRule], home_agents: &[Ipv6Addr]) -> Vec<TunnelFlow> {
-    let to_agent = |agent: &Ipv6Addr| TunnelFlow {
-        selector: FlowSelector { destination: Some(Prefix::host(*agent)), ..FlowSelector::default() },
-        ingress: None,
-        bid: NOT_BONDED,
-        replica: None,
-    };
-    let rule = |flow: &FlowRule| {
-        let ingress = match &flow.ingress {
-            Some(name) => Some(LinkId(if_nametoindex(name.as_str()).ok()?)),
-            None => None,
-        };
-        Some(TunnelFlow { selector: flow.selector.reversed(), ingress, bid: if flow.is_bonded() { ALL_UPLINKS } else { NOT_BONDED }, replica: None })
-    };
-    home_agents.iter().map(to_agent).chain(flows.iter().filter(|flow| may_select_tcp(flow)).filter_map(rule)).collect()
-}
-
-fn may_select_tcp(flow: &FlowRule) -> bool {
-    flow.selector.protocol.is_none_or(|number| number == protocol::TCP)
-}
-
-/// The rule for connections to the mobile network, from the home agent's point of view. It knows no ingress interfaces.
-fn offered_rules(flow: &FlowRule) -> Option<OfferedRule> {
-    let selector = &flow.selector;
-    let all = || {
-        if selector.source.or(selector.destination).is_some_and(Prefix::is_ipv4) {
-            Prefix::ALL_IPV4
-        } else {
-            Prefix::ALL
-        }
-    };
-    may_select_tcp(flow).then(|| OfferedRule {
-        bonded: flow.is_bonded(),
-        source: selector.source.unwrap_or_else(all),
-        destination: selector.destination.unwrap_or_else(all),
-        source_ports: selector.source_ports.unwrap_or((0, u16::MAX)),
-        destination_ports: selector.destination_ports.unwrap_or((0, u16::MAX)),
-        dscp: selector.dscp,
-    })
-}
-
-fn to_flow(rule: &OfferedRule) -> TunnelFlow {
-    let selector = FlowSelector {
-        source: Some(rule.source),
-        destination: Some(rule.destination),
-        protocol: Some(protocol::TCP),
-        source_ports: Some(rule.source_ports),
-        destination_ports: Some(rule.destination_ports),
-        dscp: rule.dscp,
-    };
-    TunnelFlow { selector, ingress: None, replica: None, bid: if rule.bonded { ALL_UPLINKS } else { NOT_BONDED } }
 }

@@ -145,7 +145,17 @@ fn options(run: &tempfile::TempDir) -> Options {
     let signalling: VecSet<Ipv6Addr> = [HA.parse().unwrap()].into();
     let (dsmip_addresses, udp6_addresses) = (signalling.clone(), signalling);
     let (state_dir, encryption) = (run.clone(), crate::wireguard::Encryption::Off);
-    Options { device, run, state_dir, encryption, xdp: true, max_tunnels: 128, dsmip_addresses, udp6_addresses }
+    Options {
+        device,
+        run,
+        state_dir,
+        encryption,
+        xdp: true,
+        max_tunnels: 128,
+        dsmip_addresses,
+        udp6_addresses,
+        bonding: false,
+    }
 }
 
 fn path(care_of: &str) -> TunnelPath {

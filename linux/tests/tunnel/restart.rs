@@ -150,6 +150,7 @@ fn helper_daemon() {
         max_tunnels: 1024,
         dsmip_addresses: Default::default(),
         udp6_addresses: Default::default(),
+        bonding: false,
     };
     let mut tunnels = Bpf::open(options).unwrap();
     for name in ["ha0", "ha1"] {

@@ -67,6 +67,7 @@ impl TunnelEnd {
             encryption: Default::default(),
             max_tunnels: 1024,
             udp6_addresses: dsmip_addresses.clone(),
+            bonding: false,
             dsmip_addresses,
         };
         let host = &self.host;

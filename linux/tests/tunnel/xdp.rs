@@ -36,6 +36,7 @@ fn neighbours(testbed: &Testbed) -> Vec<Bpf> {
             max_tunnels: 16,
             dsmip_addresses: Default::default(),
             udp6_addresses: Default::default(),
+            bonding: false,
         };
         host.enter(|| {
             let mut tunnels = Bpf::open(options).unwrap();

@@ -9,6 +9,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use roam6_linux::mptcp::diag;
 use roam6_linux::relay::{LOCK_FILE, RelayOptions, RelayService, RelaySide, RelayState, STATE_SOCKET};
+use roam6_proto::contract::config::flow::has_bonding;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -39,7 +40,7 @@ pub(crate) fn run(file: &Path) -> Result<ExitCode, Failure> {
 /// The settings; a host that is both is a mobile router here.
 fn options(config: &Config) -> Option<RelayOptions> {
     let run_dir = config.run_dir.clone();
-    if let Some(router) = config.mobile_router.as_ref().filter(|router| router.bonds()) {
+    if let Some(router) = config.mobile_router.as_ref().filter(|router| has_bonding(&router.flows)) {
         let side = RelaySide::MobileRouter {
             home_address: router.home_address.0,
             home_agents: router.home_agents.clone(),

@@ -202,7 +202,7 @@ fn uplink_bid(name: &Spanned<String>, uplinks: &[UplinkConfig], diagnostics: &mu
     let found = uplinks.iter().find(|uplink| uplink.interface == **name).map(|uplink| uplink.bid);
     found.or_else(|| {
         let known: Vec<&str> = uplinks.iter().map(|uplink| uplink.interface.as_str()).collect();
-        let hint = format!("name one of: {}; or all, for TCP", known.join(", "));
+        let hint = format!("name one of: {}", known.join(", "));
         diagnostics.refuse(name.span(), format!("no uplink {}", **name), &hint)
     })
 }

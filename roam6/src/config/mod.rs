@@ -31,6 +31,7 @@ pub(crate) mod web;
 use crate::paths;
 use home_agent::HomeAgent;
 use roam6_linux::survey::is_volatile;
+use roam6_proto::contract::config::flow::has_bonding;
 use roam6_proto::contract::config::mnpp::MnppConfig;
 use roam6_proto::contract::config::mptcp::PathManagerConfig;
 use roam6_proto::contract::config::nemo::MobileRouterConfig;
@@ -195,7 +196,7 @@ impl Config {
     /// Whether TCP connections are relayed.
     pub(crate) fn bonds(&self) -> bool {
         let agent = self.home_agent.as_ref().is_some_and(|agent| agent.config.bond);
-        agent || self.mobile_router.as_ref().is_some_and(MobileRouterConfig::bonds)
+        agent || self.mobile_router.as_ref().is_some_and(|router| has_bonding(&router.flows))
     }
 
     /// The settings of the engines, as in a recording.

@@ -88,6 +88,9 @@ fn mobile_router(text: &mut String, router: &MobileRouterConfig) {
 
 /// The paths of a flow by binding identifier.
 fn flow_paths(flow: &FlowRule) -> String {
+    if flow.is_bonded() {
+        return "TCP by all uplinks at once".to_owned();
+    }
     match (flow.bid, flow.replication) {
         (bid, None) => format!("bid {bid}"),
         (Bid(0), Some(_)) => "each packet by the two best uplinks".to_owned(),

@@ -574,6 +574,7 @@ mod tests {
                 slot_mask: 63,
                 hooks: Hooks { ipv6, ipv4 },
                 firewall_bypassed: !ipv6,
+                bonding: ipv4,
             };
             assert_eq!(Settings::decode(&settings.encode()), settings);
         }

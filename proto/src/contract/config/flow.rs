@@ -72,6 +72,11 @@ pub struct FlowSelector {
     pub dscp: Option<u8>,
 }
 
+/// Whether some of these rules have TCP connections use all uplinks at once.
+pub fn has_bonding(flows: &[FlowRule]) -> bool {
+    flows.iter().any(FlowRule::is_bonded)
+}
+
 impl FlowSelector {
     /// The selector of the packets in the opposite direction.
     pub fn reversed(&self) -> FlowSelector {

@@ -272,13 +272,6 @@ pub struct MobileRouterConfig {
     pub encryption: Option<Encryption>,
 }
 
-impl MobileRouterConfig {
-    /// Whether some TCP connections use all uplinks at once.
-    pub fn bonds(&self) -> bool {
-        self.flows.iter().any(FlowRule::is_bonded)
-    }
-}
-
 impl Default for MobileRouterConfig {
     /// The defaults of the configuration file; addresses and prefixes are unspecified, and there are no interfaces.
     fn default() -> MobileRouterConfig {

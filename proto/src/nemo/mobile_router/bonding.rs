@@ -3,6 +3,7 @@
 //! of the tunnel; the one from the home address is a backup, and survives every move.
 
 use super::MobileRouter;
+use crate::contract::config::flow::has_bonding;
 use crate::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use crate::{Item, LinkId, Plan};
 use std::net::Ipv6Addr;
@@ -16,7 +17,7 @@ impl MobileRouter {
     /// The endpoints, while connections may be relayed. An uplink that fails, or whose probes do, is in use no longer: then its
     /// subflows are closed at once, and what was sent on them is sent again on others.
     pub(super) fn put_bonding(&self, plan: &mut Plan) {
-        if !self.config.bonds() || !self.manages_tunnel {
+        if !has_bonding(&self.config.flows) || !self.manages_tunnel {
             return;
         }
         plan.put(Item::MptcpLimits(MptcpLimits { subflows: SUBFLOWS, add_addr_accepted: ACCEPTED_ADDRESSES }));
@@ -26,7 +27,9 @@ impl MobileRouter {
                 Some(end) => end.address.to_ipv6_mapped(),
                 None => care_of.address.0,
             };
-            plan.put(endpoint(address, care_of.link, false));
+            // An uplink without a share of packets, or left to others for now, carries what no other one can.
+            let spared = self.weight(care_of.bid) == 0 || self.is_avoided(care_of.bid);
+            plan.put(endpoint(address, care_of.link, spared));
         }
     }
 }
