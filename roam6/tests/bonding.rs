@@ -34,8 +34,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Bed {
     testbed: Testbed,
     server: Namespace,
-    _running: Vec<Running>,
+    running: Vec<Running>,
 }
+
+/// The daemons among what runs.
+const AGENT_DAEMON: usize = 0;
+const ROUTER_DAEMON: usize = 3;
 
 impl Bed {
     fn new(test: &str) -> Option<Bed> {
@@ -58,7 +62,7 @@ impl Bed {
         testbed.await_binding("2001:db8:4:");
         let ready = || testbed.logs().contains("connections are relayed");
         wait_or_report("a relay", ready, || testbed.logs());
-        Some(Bed { testbed, server, _running: vec![agent, radvd, other, router] })
+        Some(Bed { testbed, server, running: vec![agent, radvd, other, router] })
     }
 
     /// The relayed connections that the mobile router shows.
@@ -218,6 +222,74 @@ fn a_connection_from_outside_is_relayed_too() {
     let closed: SocketAddr = format!("[{NODE}]:7002").parse().unwrap();
     let refused = bed.server.enter(|| TcpStream::connect_timeout(&closed, PATIENCE)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+}
+
+/// Ends a daemon, and waits until it has.
+fn end(running: &mut Running, signal: nix::sys::signal::Signal) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(running.0.id().try_into().unwrap()), signal).unwrap();
+    running.0.wait().unwrap();
+}
+
+#[test]
+fn restarts_of_daemons_end_no_connection() {
+    use nix::sys::signal::Signal;
+    let test = "restarts_of_daemons_end_no_connection";
+    let Some(mut bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    let (node, server) = bed.connect(6300);
+    // The home agent, and the mobile router, are killed as by an update, and stopped as by a restart.
+    for (signal, at, who) in [
+        (Signal::SIGKILL, AGENT_DAEMON, "ha"),
+        (Signal::SIGKILL, ROUTER_DAEMON, "mr"),
+        (Signal::SIGTERM, AGENT_DAEMON, "ha"),
+        (Signal::SIGTERM, ROUTER_DAEMON, "mr"),
+    ] {
+        end(&mut bed.running[at], signal);
+        let place = if who == "ha" { &bed.testbed.agent } else { &bed.testbed.router };
+        bed.running[at] = place.roam6(&bed.testbed.file(&format!("{who}.toml")));
+        bed.testbed.await_binding("2001:db8:2:");
+        println!("{signal} of {who}");
+        say(&node, b"question");
+        hear(&server, b"question");
+        say(&server, b"answer");
+        hear(&node, b"answer");
+    }
+    // New connections are relayed too.
+    let relayed = || bed.flows()["counters"]["relayed"].as_u64().unwrap_or(0);
+    let before = relayed();
+    let (node, server) = bed.connect(6301);
+    say(&node, b"x");
+    hear(&server, b"x");
+    assert!(relayed() > before, "{} {}", bed.flows(), bed.testbed.logs());
+}
+
+#[test]
+fn a_reload_gives_the_relay_other_rules() {
+    let test = "a_reload_gives_the_relay_other_rules";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    let (node, server) = bed.connect(6400);
+    let (outside, inside) = (FLOWS.replace("6000-6999", "5500-5999"), FLOWS.replace("7000-7999", "7500-7999"));
+    let count = |who: &str| bed.flows_of(who)["flows"].as_array().map_or(0, Vec::len);
+    for (flows, port) in [(outside, 5500), (inside, 6401)] {
+        bed.testbed.write_config("mr", &format!("{ROUTER}{flows}{INGRESS}"));
+        let daemon = nix::unistd::Pid::from_raw(bed.running[ROUTER_DAEMON].0.id().try_into().unwrap());
+        nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGHUP).unwrap();
+        let works = || {
+            let (_node, _server) = bed.connect(port);
+            count("mr") == 2
+        };
+        wait_or_report("the new rules", works, || format!("{}{}", bed.flows(), bed.testbed.logs()));
+        wait_or_report("the end of others", || count("mr") == 1, || bed.flows().to_string());
+    }
+    let unselected = bed.connect(5501);
+    assert_eq!(count("mr"), 1, "5501 is not of the last rules");
+    drop(unselected);
+    let listener = bed.testbed.node.enter(|| TcpListener::bind("[::]:7001").unwrap());
+    let to: SocketAddr = format!("[{NODE}]:7001").parse().unwrap();
+    let _direct = bed.server.enter(|| TcpStream::connect_timeout(&to, PATIENCE)).unwrap();
+    let _accepted = listener.accept().unwrap();
+    assert_eq!(count("ha"), 1, "7001 is not offered any more: {}", bed.testbed.logs());
+    say(&node, b"still open");
+    hear(&server, b"still open");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::data_plane::DataPlane;
 use super::events::{Events, Source};
 use super::messages::{Partial, read_answer};
-use super::options::{RelayOptions, RelaySide};
+use super::options::{LOCK_FILE, RelayOptions, RelaySide};
 use super::pump::{BUFFER, Direction, Progress};
 use super::routing::Routing;
 use super::rules::{offered_rules, outbound_rules, to_flow};
@@ -31,9 +31,22 @@ const SPARE: usize = 4;
 const MAX_BEARERS: usize = 32_768;
 const MAX_BEARERS_PER_ROUTER: usize = 16_384;
 
+/// The signals that it obeys.
+const SIGNALS: [Signal; 5] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
+/// How long the process outlives its daemon, if no other one starts: as long as the kernel keeps MPTCP connections without a
+/// subflow.
+const ORPHAN_TIME: Duration = Duration::from_secs(60);
+/// How often the process makes sure that its lock file exists. Where the directory has been removed, no daemon would find it.
+const LOCK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The process.
 pub struct RelayService {
     options: RelayOptions,
+    /// Reads the settings again.
+    reread: Box<dyn Fn() -> Result<RelayOptions, String>>,
+    /// When to end, because the daemon has.
+    ends_at: Option<Time>,
+    lock_seen: Time,
     engine: Relay,
     clock: Clock,
     events: Events,
@@ -98,11 +111,17 @@ impl Bindings for Facts<'_> {
 }
 
 impl RelayService {
-    /// Opens all sockets. `instance` is a number that no earlier process of this host has had; `log` writes a line.
+    /// Opens all sockets. `instance` is a number that no earlier process of this host has had; `reread` reads the settings again,
+    /// and `log` writes a line.
     ///
     /// # Errors
     /// The kernel's; or the daemon has no BPF data plane.
-    pub fn open(options: RelayOptions, instance: u64, log: fn(&str)) -> Result<RelayService, Error> {
+    pub fn open(
+        options: RelayOptions,
+        instance: u64,
+        reread: Box<dyn Fn() -> Result<RelayOptions, String>>,
+        log: fn(&str),
+    ) -> Result<RelayService, Error> {
         let connection_listener = sockets::listen_for_connections()?;
         let data_plane = DataPlane::open(&options.run_dir, &connection_listener)?;
         let bearer_listener = match &options.side {
@@ -110,7 +129,7 @@ impl RelayService {
             RelaySide::MobileRouter { .. } => None,
         };
         let mut mask = SigSet::empty();
-        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().for_each(|signal| mask.add(signal));
+        SIGNALS.into_iter().for_each(|signal| mask.add(signal));
         mask.thread_block().context("signals")?;
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).context("signals")?;
         let events = Events::open()?;
@@ -142,30 +161,32 @@ impl RelayService {
             complaint: None,
             log,
             options,
+            reread,
+            ends_at: None,
+            lock_seen: Time::ZERO,
         })
     }
 
-    /// Runs until SIGTERM or SIGINT.
+    /// Runs until SIGTERM or SIGINT. SIGHUP: another daemon has started; SIGUSR1: the configuration has changed; SIGUSR2: the daemon
+    /// ends.
     ///
     /// # Errors
-    /// The kernel's, if it refuses what all connections need.
+    /// The kernel's, if it refuses what all connections need; or the maps of another daemon cannot be used.
     pub fn run(&mut self) -> Result<(), Error> {
         self.feed(Event::Tick);
         loop {
             let now = self.clock.now();
             let due = self.engine.deadline().map(|at| at.since(now));
-            let due = if self.busy.is_empty() { due } else { Some(Duration::ZERO) };
-            for source in self.events.wait(due) {
+            let due =
+                if self.busy.is_empty() { due.unwrap_or(LOCK_INTERVAL).min(LOCK_INTERVAL) } else { Duration::ZERO };
+            for source in self.events.wait(Some(due)) {
                 match source {
                     Source::Bearers => self.accept_bearers(),
                     Source::Connections => self.accept_connections(),
                     Source::Syns => self.receive_syns(),
                     Source::State => self.state.serve(|| self.snapshot()),
-                    Source::Signals => match self.signals.read_signal() {
-                        Ok(Some(signal)) if signal.ssi_signo == Signal::SIGHUP as u32 => self.reopen(),
-                        Ok(Some(_)) => return self.close(),
-                        _ => {}
-                    },
+                    Source::Signals if self.is_ended_by_signal()? => return self.close(),
+                    Source::Signals => {}
                     Source::Bearer(id) => self.bearer_changed(id),
                     Source::Plain(id) => self.plain_changed(id),
                 }
@@ -174,7 +195,65 @@ impl RelayService {
                 self.pump(id);
             }
             self.feed(Event::Tick);
+            if self.is_orphaned() {
+                return self.close();
+            }
         }
+    }
+
+    /// Obeys the signals that have come. Whether one of them ends the process.
+    fn is_ended_by_signal(&mut self) -> Result<bool, Error> {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            match i32::try_from(signal.ssi_signo).map(Signal::try_from) {
+                Ok(Ok(Signal::SIGHUP)) => {
+                    self.ends_at = None;
+                    self.reopen()?;
+                    self.reconfigure();
+                }
+                Ok(Ok(Signal::SIGUSR1)) => self.reconfigure(),
+                Ok(Ok(Signal::SIGUSR2)) => self.ends_at = Some(self.clock.now() + ORPHAN_TIME),
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether no daemon will find this process any more.
+    fn is_orphaned(&mut self) -> bool {
+        let now = self.clock.now();
+        if self.ends_at.is_some_and(|at| at <= now) {
+            (self.log)("no daemon has started since the last one ended: all relayed connections are reset");
+            return true;
+        }
+        if now < self.lock_seen + LOCK_INTERVAL {
+            return false;
+        }
+        self.lock_seen = now;
+        !self.options.run_dir.join(LOCK_FILE).exists()
+    }
+
+    /// The configuration has changed.
+    fn reconfigure(&mut self) {
+        let options = match (self.reread)() {
+            Ok(options) => options,
+            Err(why) => return (self.log)(&format!("{why}; the former rules remain in effect")),
+        };
+        if let RelaySide::MobileRouter { prefixes, .. } = &self.options.side {
+            let dropped = self.data_plane.borrow_mut().drop_rules(Side::Near, prefixes);
+            self.complain(dropped);
+        }
+        self.options = RelayOptions { early: self.options.early, ..options };
+        let side = config_of(&self.options, 0).side;
+        let mut effects = Vec::new();
+        self.engine.reconfigure(self.clock.now(), side, &mut effects);
+        self.execute_all(effects);
+        let put = self.put_outbound_rules();
+        self.complain(put);
+    }
+
+    fn execute_all(&mut self, effects: Vec<Effect>) {
+        let events: Vec<Event> = effects.into_iter().filter_map(|effect| self.execute(effect)).collect();
+        events.into_iter().for_each(|event| self.feed(event));
     }
 
     /// Ends: all connections are reset.
@@ -187,21 +266,17 @@ impl RelayService {
         cleared
     }
 
-    /// Another daemon has started: its maps may be others.
-    fn reopen(&mut self) {
-        let opened = DataPlane::open(&self.options.run_dir, &self.connection_listener);
-        match opened {
-            Ok(plane) => {
-                let watched = self.events.watch(&plane, Source::Syns);
-                self.data_plane.replace(plane);
-                self.complain(watched);
-                let mut effects = Vec::new();
-                self.engine.restore(&mut effects);
-                let events: Vec<Event> = effects.into_iter().filter_map(|effect| self.execute(effect)).collect();
-                events.into_iter().for_each(|event| self.feed(event));
-            }
-            Err(error) => self.complain(Err(error)),
-        }
+    /// Another daemon has started: its maps may be others. If they have another layout, this process has to end: what it does not
+    /// receive any more would be reset by nobody.
+    fn reopen(&mut self) -> Result<(), Error> {
+        let plane = DataPlane::open(&self.options.run_dir, &self.connection_listener)?;
+        let watched = self.events.watch(&plane, Source::Syns);
+        self.data_plane.replace(plane);
+        self.complain(watched);
+        let mut effects = Vec::new();
+        self.engine.restore(&mut effects);
+        self.execute_all(effects);
+        Ok(())
     }
 
     /// Feeds an event to the engine, and executes what it decides.
@@ -355,20 +430,25 @@ impl RelayService {
     }
 
     fn set_ready(&mut self, ready: bool) {
-        let RelaySide::MobileRouter { prefixes, flows, home_agents, .. } = &self.options.side else { return };
-        let mut plane = self.data_plane.borrow_mut();
+        let RelaySide::MobileRouter { home_agents, .. } = &self.options.side else { return };
         let agent = home_agents.get(self.home_agent % home_agents.len().max(1));
         let agent = agent.map(ToString::to_string).unwrap_or_default();
-        let done = match ready {
-            true => plane.put_rules(Side::Near, prefixes, &outbound_rules(flows, home_agents)),
-            false => plane.drop_rules(Side::Near, prefixes),
-        };
-        drop(plane);
+        let done = self.put_outbound_rules();
         (self.log)(&match ready {
             true => format!("the relay of home agent {agent} answers: connections are relayed"),
             false => format!("the relay of home agent {agent} is lost: connections take the tunnel"),
         });
         self.complain(done);
+    }
+
+    /// Has connections from the mobile network held while the other relay answers.
+    fn put_outbound_rules(&self) -> Result<(), Error> {
+        let RelaySide::MobileRouter { prefixes, flows, home_agents, .. } = &self.options.side else { return Ok(()) };
+        let mut plane = self.data_plane.borrow_mut();
+        match self.engine.is_ready() {
+            true => plane.put_rules(Side::Near, prefixes, &outbound_rules(flows, home_agents)),
+            false => plane.drop_rules(Side::Near, prefixes),
+        }
     }
 
     fn accept_bearers(&mut self) {

@@ -116,6 +116,23 @@ impl Relay {
         out.extend(offers.map(|home| Effect::Offered(home.prefixes.clone(), home.rules.clone())));
     }
 
+    /// The prefixes of a mobile router, or its rules, are others: the home agent is told on new bearers. Open connections stay.
+    pub fn reconfigure(&mut self, now: Time, side: Side, out: &mut Vec<Effect>) {
+        if self.config.side == side {
+            return;
+        }
+        self.config.side = side;
+        let is_offer = |bearer: &Bearer| bearer.offered && matches!(bearer.state, State::Idle);
+        let told: Vec<BearerId> = self.bearers.iter().filter(|(_, it)| is_offer(it)).map(|(id, _)| *id).collect();
+        told.into_iter().for_each(|id| self.abort(now, id, out));
+        self.dial(now, out);
+    }
+
+    /// Whether the other relay answers.
+    pub fn is_ready(&self) -> bool {
+        self.ready
+    }
+
     /// A mobile router has opened a bearer, from this address. `None`: it is to be reset.
     pub fn accept_bearer(&mut self, home: Ipv6Addr, bindings: &dyn Bindings) -> Option<BearerId> {
         let own = self.homes.get(&home).map_or(0, |home| home.bearers);
@@ -375,15 +392,18 @@ impl Relay {
             return self.abort(now, id, out);
         }
         let home = self.homes.entry(address).or_default();
-        if home.instance.replace(offer.instance) == Some(offer.instance) {
+        let is_same_instance = home.instance.replace(offer.instance) == Some(offer.instance);
+        if is_same_instance && home.prefixes == offer.prefixes && home.rules == offer.rules {
             return;
         }
         let former = std::mem::replace(&mut home.prefixes, offer.prefixes.clone());
         home.rules.clone_from(&offer.rules);
         let waiting = self.bearers.iter().map(|(id, bearer)| (*id, bearer.home));
         let all = waiting.chain(self.open.iter().map(|(id, open)| (*id, open.home)));
-        let dead: Vec<BearerId> =
-            all.filter(|(other, home)| *other < id && *home == address).map(|(id, _)| id).collect();
+        let dead: Vec<BearerId> = all
+            .filter(|(other, home)| !is_same_instance && *other < id && *home == address)
+            .map(|(id, _)| id)
+            .collect();
         dead.into_iter().for_each(|id| self.abort(now, id, out));
         self.offers.retain(|_, home| *home != address);
         out.push(Effect::Withdrawn(former));

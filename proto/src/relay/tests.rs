@@ -248,6 +248,46 @@ fn offers_of_foreign_prefixes_are_refused() {
 }
 
 #[test]
+fn other_rules_are_offered_anew_and_end_no_connection() {
+    // The mobile router closes the bearers of its former offer, and opens others.
+    let mut relay = router(7);
+    let dialled: Vec<BearerId> = step(&mut relay, Event::Tick)
+        .into_iter()
+        .map(|effect| if let Effect::Dial(id) = effect { id } else { panic!("{effect:?}") })
+        .collect();
+    step(&mut relay, Event::Dialled(dialled[0]));
+    let prefixes: Vec<Prefix> = vec!["2001:db8:100::/56".parse().unwrap()];
+    let mut out = Vec::new();
+    let side = Side::MobileRouter { prefixes: prefixes.clone(), offered: Vec::new() };
+    relay.reconfigure(Time::from_micros(2), side.clone(), &mut out);
+    assert!(out.contains(&Effect::Abort(dialled[0])), "{out:?}");
+    assert!(out.iter().any(|effect| matches!(effect, Effect::Dial(_))), "{out:?}");
+    out.clear();
+    relay.reconfigure(Time::from_micros(3), side, &mut out);
+    assert_eq!(out, [], "the same rules");
+
+    // The home agent replaces the rules, and keeps the bearers of the same instance.
+    let (mut relay, kept) = agent_with(HOME);
+    let first = relay.accept_bearer(HOME, &Table).unwrap();
+    let offer = |rules: Vec<OfferedRule>| Message::Offer(Offer { instance: 1, prefixes: prefixes.clone(), rules });
+    step(&mut relay, Event::Message(first, offer(Vec::new())));
+    let second = relay.accept_bearer(HOME, &Table).unwrap();
+    assert_eq!(step(&mut relay, Event::Message(second, offer(Vec::new()))), [], "the same rules");
+    let third = relay.accept_bearer(HOME, &Table).unwrap();
+    let rules = vec![OfferedRule {
+        bonded: true,
+        source: Prefix::ALL,
+        destination: Prefix::ALL,
+        source_ports: (0, u16::MAX),
+        destination_ports: (0, 443),
+        dscp: None,
+    }];
+    let done = step(&mut relay, Event::Message(third, offer(rules.clone())));
+    assert_eq!(done, [Effect::Withdrawn(prefixes.clone()), Effect::Offered(prefixes.clone(), rules)]);
+    assert!(relay.bearers.contains_key(&kept) && relay.bearers.contains_key(&first));
+}
+
+#[test]
 fn another_instance_ends_the_bearers_of_the_former_one() {
     let mut relay = agent();
     let prefixes = vec!["2001:db8:100::/56".parse().unwrap()];

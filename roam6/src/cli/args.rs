@@ -140,7 +140,7 @@ Examples:
     #[cfg(feature = "relay")]
     #[command(after_help = "\
 The daemon starts this process, and again if it ends, where the configuration has bond = true or a flow with uplink = \"all\". It
-outlives a daemon that is killed or run with --keep. If it ends, the connections that it relays are reset, and no others.
+outlives the daemon by a minute, so that a restart ends no connection. If it ends, the connections that it relays are reset, and no others.
 
 Example: roam6 relay --config /etc/roam6/roam6.toml")]
     Relay(ConfigFileArgs),

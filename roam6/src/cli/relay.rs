@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// The configuration has none, another one runs, or the kernel refuses what it needs.
 pub(crate) fn run(file: &Path) -> Result<ExitCode, Failure> {
     let config = config::load(file).map_err(Failure::Config)?;
-    let options = options(&config).ok_or_else(|| {
+    let options = options_of(&config).filter(|_| config.bonds()).ok_or_else(|| {
         Failure::Other(
             "no bond = true in [home_agent], and no flow with uplink = \"all\" in [mobile_router]".to_owned(),
         )
@@ -33,14 +33,22 @@ pub(crate) fn run(file: &Path) -> Result<ExitCode, Failure> {
     }
     let [a, b, c, d, e, f, g, h, ..] = seed()?;
     let instance = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-    RelayService::open(options, instance, |text| eprintln!("roam6 relay: {text}"))?.run()?;
+    let file = file.to_owned();
+    let reread = move || {
+        let config = config::load(&file).map_err(|_| format!("{} has errors", file.display()))?;
+        options_of(&config).ok_or_else(|| format!("{} has no role that relays", file.display()))
+    };
+    let mut service = RelayService::open(options, instance, Box::new(reread), |text| eprintln!("roam6 relay: {text}"))?;
+    service.run()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The settings; a host that is both is a mobile router here.
-fn options(config: &Config) -> Option<RelayOptions> {
+/// The settings; a host that is both is a mobile router here. It stays one if a reload removes the last rule.
+fn options_of(config: &Config) -> Option<RelayOptions> {
     let run_dir = config.run_dir.clone();
-    if let Some(router) = config.mobile_router.as_ref().filter(|router| has_bonding(&router.flows)) {
+    if let Some(router) =
+        config.mobile_router.as_ref().filter(|router| has_bonding(&router.flows) || config.home_agent.is_none())
+    {
         let side = RelaySide::MobileRouter {
             home_address: router.home_address.0,
             home_agents: router.home_agents.clone(),

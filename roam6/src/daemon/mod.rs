@@ -283,9 +283,7 @@ impl Daemon {
         }
         self.log(Level::Info, "stopping");
         #[cfg(feature = "relay")]
-        if self.config.bonds() {
-            relay::stop(&self.config);
-        }
+        relay::stop(&self.config);
         // The de-registrations are not waited for. Roles that have not been started send none.
         if self.started {
             self.feed([(self.host.now(), Input::Command(Command::Lifecycle(LifecycleCommand::Stop)))].into());

@@ -33,11 +33,20 @@ pub(super) fn supervise(config: &Config, file: &Path) -> Result<(), Failure> {
     thread.spawn(move || watch(&lock_file, &file)).map(drop).map_err(|error| format!("relay: {error}").into())
 }
 
-/// Ends the relay, and with it all relayed connections.
+/// The daemon ends, perhaps to be started again: the relay waits for another one for a minute, and ends then.
 pub(super) fn stop(config: &Config) {
     STOPPED.store(true, Ordering::Relaxed);
+    tell(config, Signal::SIGUSR2);
+}
+
+/// The relay is to read the configuration again.
+pub(super) fn reload(config: &Config) {
+    tell(config, Signal::SIGUSR1);
+}
+
+fn tell(config: &Config, signal: Signal) {
     if let Some(pid) = running(&config.run_dir.join(roam6_linux::relay::LOCK_FILE)) {
-        let _ = kill(pid, Signal::SIGTERM);
+        let _ = kill(pid, signal);
     }
 }
 

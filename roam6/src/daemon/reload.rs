@@ -193,6 +193,8 @@ impl Daemon {
             self.apply_announcement(&geo);
         }
         self.update_esp_receiver();
+        #[cfg(feature = "relay")]
+        super::relay::reload(&self.config);
         self.config_loaded = self.host.now();
         self.log(Level::Info, "configuration reloaded");
     }
@@ -270,6 +272,11 @@ fn is_encryption_changed(old: &Config, new: &Config) -> bool {
     (agent(old), router(old)) != (agent(new), router(new))
 }
 
+/// Whether relayed connections are accepted before the home agent has connected: the relay does not change that.
+fn is_early(config: &Config) -> bool {
+    config.mobile_router.as_ref().is_some_and(|router| router.early)
+}
+
 /// Changed settings that take effect only after a restart.
 fn restart_only_changes(old: &Config, new: &Config) -> Vec<&'static str> {
     let agent = |config: &Config| {
@@ -292,6 +299,8 @@ fn restart_only_changes(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[home_agent]", agent(old) != agent(new)),
         ("[mobile_router]", old.mobile_router.is_some() != new.mobile_router.is_some()),
         ("[mobile_router] home_agents_ipv4 (from none to some)", !uses_ipv4_uplinks(old) && uses_ipv4_uplinks(new)),
+        ("[mobile_router] uplink = \"all\" (from none to some)", !old.bonds() && new.bonds()),
+        ("[mobile_router] early", is_early(old) != is_early(new)),
         ("[mnn]", old.mnn.is_some() != new.mnn.is_some()),
         ("[shim]", old.shim.is_some() != new.shim.is_some()),
         ("[geo]", geo(old) != geo(new)),
