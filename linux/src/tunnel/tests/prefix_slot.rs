@@ -9,8 +9,8 @@ use crate::tunnel::bpf::abi::{PrefixKey, Side, prefix_key};
 /// The prefix of tunnel 1, to which [`MNN`] belongs.
 const HERE: &str = "2001:db8:f0::/48";
 /// The network with the same slot.
-const TWIN: &str = "2001:db8:130::/48";
-const IN_TWIN: &str = "2001:db8:130::1";
+const TWIN: &str = "2001:db8:170::/48";
+const IN_TWIN: &str = "2001:db8:170::1";
 const TWIN_COA: &str = "2001:db8:2::9";
 /// Offset of the entry in a slot.
 const WAY_AT: usize = 16;
