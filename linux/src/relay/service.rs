@@ -531,7 +531,10 @@ impl RelayService {
             return;
         };
         let progress = [outbound.run(plain, bearer, &mut self.buffer), inbound.run(bearer, plain, &mut self.buffer)];
-        if progress.contains(&Progress::Broken) {
+        // An end that has closed its socket resets what is sent to it: nothing is received of it any more that would say so.
+        let is_reset = || [&*plain, &*bearer].into_iter().any(|socket| sockets::pending_error(socket).is_some());
+        let half_closed = progress.contains(&Progress::Ended) && progress != [Progress::Ended; 2];
+        if progress.contains(&Progress::Broken) || half_closed && is_reset() {
             return self.feed(Event::Broken(id));
         }
         if progress == [Progress::Ended; 2] {
