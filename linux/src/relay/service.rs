@@ -218,7 +218,7 @@ impl RelayService {
         Ok(false)
     }
 
-    /// Whether no daemon will find this process any more.
+    /// Whether no daemon can find this process.
     fn is_orphaned(&mut self) -> bool {
         let now = self.clock.now();
         if self.ends_at.is_some_and(|at| at <= now) {
@@ -266,8 +266,8 @@ impl RelayService {
         cleared
     }
 
-    /// Another daemon has started: its maps may be others. If they have another layout, this process has to end: what it does not
-    /// receive any more would be reset by nobody.
+    /// A new daemon may have new maps. If their layout differs, this process ends: the packets of its connections would no longer
+    /// reach it.
     fn reopen(&mut self) -> Result<(), Error> {
         let plane = DataPlane::open(&self.options.run_dir, &self.connection_listener)?;
         let watched = self.events.watch(&plane, Source::Syns);
@@ -467,7 +467,7 @@ impl RelayService {
     fn accept_connections(&mut self) {
         while let Ok(plain) = sys::accept(&self.connection_listener) {
             sockets::tune_plain(&plain, 0);
-            // One that nobody has asked for is reset.
+            // A connection without a released SYN is reset.
             let Some(tuple) = sockets::tuple_of(&plain) else { continue };
             self.accepted.insert(tuple, plain);
             self.feed(Event::Accepted(tuple));

@@ -1,27 +1,27 @@
-//! What a relay is told, and what it wants done.
+//! The input of a relay, and its effects.
 
 use super::{BearerId, HeldSyn, Tuple, TupleState};
 use roam6_wire::Prefix;
 use roam6_wire::relay::{Answer, Connect, Message, OfferedRule};
 
-/// What has happened.
+/// An input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A bearer that [`Effect::Dial`] asked for is connected.
+    /// The bearer of an [`Effect::Dial`] is connected.
     Dialled(BearerId),
-    /// The other relay sent this at the begin of a bearer.
+    /// The first message of the other relay on a bearer.
     Message(BearerId, Message),
-    /// The other relay sent something else.
+    /// The other relay sent a malformed message.
     Malformed(BearerId),
-    /// The other relay answered what [`Effect::Ask`] asked.
+    /// The answer of the other relay to [`Message::Connect`].
     Answered(BearerId, Answer),
     /// A SYN is held.
     Syn(HeldSyn),
     /// The kernel accepted a connection.
     Accepted(Tuple),
-    /// The kernel connected what [`Effect::Connect`] asked for.
+    /// The connection of an [`Effect::Connect`] is established.
     Connected(BearerId),
-    /// It could not.
+    /// The connection of an [`Effect::Connect`] was refused, or has failed.
     ConnectFailed(BearerId, Answer),
     /// All octets of both directions were moved.
     Completed(BearerId),
@@ -31,7 +31,7 @@ pub enum Event {
     Tick,
 }
 
-/// What is to be done, in this order.
+/// An action of the host; actions are executed in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Connect a bearer to the home agent.
@@ -40,11 +40,11 @@ pub enum Effect {
     Send(BearerId, Message),
     /// Answer on a bearer.
     Reply(BearerId, Answer),
-    /// Tell the data plane of a connection.
+    /// Put the state of a connection into the data plane.
     Put(Tuple, TupleState),
-    /// Have the data plane forget it.
+    /// Remove the state of a connection from the data plane.
     Forget(Tuple),
-    /// Give a SYN to the kernel, which is to accept its connection.
+    /// Deliver a held SYN to the kernel, which accepts its connection.
     Inject(HeldSyn),
     /// Refuse the connection of a SYN.
     Refuse(HeldSyn, Answer),

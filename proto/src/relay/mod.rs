@@ -1,12 +1,12 @@
-//! The relay: TCP connections of hosts that know nothing of it, carried between a mobile router and its home agent by MPTCP, so
-//! that one connection uses all uplinks (docs/bonding.md; the purpose of RFC 8803, with [`roam6_wire::relay`] as the format).
+//! The relay: TCP connections of unmodified hosts are carried between a mobile router and its home agent by MPTCP, so that one
+//! connection uses all uplinks (docs/bonding.md; the purpose of RFC 8803, with the format of [`roam6_wire::relay`]).
 //!
-//! A connection between two relays is a bearer; each carries one relayed connection, and a few wait for theirs. The mobile router
-//! opens all of them, from its home address and through its tunnel, which tells the home agent whose they are. Spare bearers are
-//! for connections from the mobile network; offered ones for connections to it.
+//! An MPTCP connection between two relays is a bearer. Each bearer carries one relayed connection; a few are idle. The mobile router
+//! opens all bearers from its home address and through its tunnel, by which the home agent identifies the mobile router. Spare
+//! bearers serve connections from the mobile network, offered bearers connections to it.
 //!
-//! The SYN of a connection is held until the other relay has connected to the destination. Then it is put in again and accepted;
-//! else it is refused with what the destination, or a router on the way to it, has answered.
+//! The SYN of a connection is held until the other relay has connected to the destination. Then the SYN is delivered and the
+//! connection accepted; otherwise it is refused with the answer of the destination, or of a router on the path to it.
 //!
 //! [`Relay`] decides; it owns no socket. Octets are moved by `linux/src/relay/`.
 
@@ -27,7 +27,7 @@ use roam6_wire::Prefix;
 use roam6_wire::relay::{Connect, OfferedRule};
 use std::net::Ipv6Addr;
 
-/// Names a bearer, and the connection that it carries.
+/// Identifies a bearer, and the connection that it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BearerId(pub u32);
 
@@ -78,7 +78,7 @@ pub struct HeldSyn {
     pub octets: Vec<u8>,
 }
 
-/// Whose addresses are whose, as the data plane knows it.
+/// The owners of addresses, from the data plane.
 pub trait Bindings {
     /// The tunnel that leads to an address; `None` if there is none.
     fn tunnel_of(&self, address: Ipv6Addr) -> Option<u32>;
