@@ -122,7 +122,9 @@ impl Daemon {
                 fs::read_to_string(self.log()).unwrap_or_default()
             );
         }
-        self.watch()
+        // The daemon disconnects a client that is a MiB of events behind: a member of a fleet that starts reports all bindings.
+        let refused = format!("roam6 on {} refuses `roam6 watch`", self.host.name());
+        clock::wait_for(TIMEOUT, || self.watch().ok()).context(refused)
     }
 
     /// Output of `roam6 ARGUMENTS` for this daemon.
