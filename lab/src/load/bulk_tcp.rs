@@ -42,17 +42,6 @@ impl BulkConnections {
         BulkConnections::run(connect(ends, port, 1, limits)?)
     }
 
-    /// Starts a connection from the first endpoint to TCP `port` of the second, which sends.
-    pub(crate) fn start_download(ends: [Endpoint<'_>; 2], port: u16) -> Result<BulkConnections> {
-        let connections = connect(ends, port, 1, TcpLimits::default())?;
-        BulkConnections::run(connections.into_iter().map(|(near, far)| (far, near)).collect())
-    }
-
-    /// Octets that have arrived.
-    pub(crate) fn received(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
-    }
-
     fn run(connections: Vec<(TcpStream, TcpStream)>) -> Result<BulkConnections> {
         let mut flood = BulkConnections { received: Arc::default(), streams: Vec::new(), threads: Vec::new() };
         for (mut near, mut far) in connections {
