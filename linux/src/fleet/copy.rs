@@ -147,15 +147,16 @@ impl Copy {
     /// given up.
     ///
     /// # Errors
-    /// The file cannot be created.
+    /// The file cannot be created, or another program has it open.
     fn open(path: &Path, fail: impl FnOnce(String) + Send + 'static) -> Result<(Copy, Content), Error> {
-        let found =
-            open(path).and_then(|database| Ok((read(&database).map_err(|error| failed(path, error))?, database)));
+        let found = open(path).and_then(|database| Ok((read(&database)?, database)));
         let (content, database) = match found {
             Ok(found) => found,
+            // `roam6 fleet restore --store` reads it: it is not damaged.
+            Err(error @ redb::Error::DatabaseAlreadyOpen) => return Err(failed(path, error)),
             Err(_) => {
                 fs::remove_file(path).context(path.display())?;
-                (Content::default(), open(path)?)
+                (Content::default(), open(path).map_err(|error| failed(path, error))?)
             }
         };
         let (sender, receiver) = sync_channel(MAX_WAITING);
@@ -201,7 +202,7 @@ impl Drop for Copy {
 /// There is none, it is damaged, or a daemon has it open.
 pub(super) fn load(path: &Path) -> Result<Content, Error> {
     fs::metadata(path).context(path.display())?;
-    read(&open(path)?).map_err(|error| failed(path, error))
+    open(path).and_then(|database| read(&database)).map_err(|error| failed(path, error))
 }
 
 /// The file of the copy of a fleet.
@@ -209,17 +210,17 @@ pub fn file(directory: &Path, fleet: &str) -> PathBuf {
     directory.join(format!("fleet-{fleet}.redb"))
 }
 
-fn open(path: &Path) -> Result<Database, Error> {
+fn open(path: &Path) -> Result<Database, redb::Error> {
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).context(directory.display())?;
+        fs::create_dir_all(directory)?;
     }
-    let database = Database::builder().set_cache_size(CACHE).create(path).map_err(|error| failed(path, error))?;
-    fs::set_permissions(path, Permissions::from_mode(MODE)).context(path.display())?;
+    let database = Database::builder().set_cache_size(CACHE).create(path)?;
+    fs::set_permissions(path, Permissions::from_mode(MODE))?;
     Ok(database)
 }
 
-fn failed(path: &Path, error: impl Into<redb::Error>) -> Error {
-    Error::new(path.display(), error.into())
+fn failed(path: &Path, error: redb::Error) -> Error {
+    Error::new(path.display(), error)
 }
 
 fn read(database: &Database) -> Result<Content, redb::Error> {
@@ -386,6 +387,7 @@ mod tests {
         let (_copy, content) = open_copy(&path);
         assert!(content.mark.is_none());
         assert!(load(&path).is_err(), "the copy of a running member");
+        assert!(Copy::open(&path, |why| panic!("{why}")).is_err() && path.exists(), "it is left alone");
         assert!(load(&directory.path().join("absent")).is_err());
     }
 }
