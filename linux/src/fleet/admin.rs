@@ -1,27 +1,16 @@
 //! What a command of the operator does with the store, beside the daemons: it adds rows to the prefix table of the fleet.
 
-use super::connection::connect_options;
-use super::fault::failure;
+use super::node::{Node, refused};
 use super::value::{row_key, row_of};
 use super::watcher::{MAX_MESSAGE, PAGE, past};
 use super::writer::{signed, unsigned};
 use super::{StoreOptions, Stored, format};
-use crate::error::{Context, Error};
-use core::time::Duration;
-use etcd_client::{Client, Compare, CompareOp, Error as EtcdError, GetOptions, Txn, TxnOp};
+use crate::error::Error;
+use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp};
 use roam6_proto::contract::config::nemo::PrefixTableRow;
-use tokio::runtime::Runtime;
-use tokio::time::timeout;
-
-/// A command does not wait longer for the store.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection to the store of a fleet that exists.
-pub struct Admin {
-    runtime: Runtime,
-    client: Client,
-    prefix: String,
-}
+pub struct Admin(Node);
 
 /// The rows of a prefix table, as the store had them at a revision.
 pub struct SharedTable {
@@ -36,16 +25,16 @@ impl Admin {
     /// # Errors
     /// None does, or the keys are those of another fleet or format, or there are none: no member has started yet.
     pub fn connect(options: &StoreOptions) -> Result<Admin, Error> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("store")?;
-        let mut last = Error::new("store", "no node is configured");
-        for endpoint in &options.endpoints {
-            match runtime.block_on(async { timeout(PATIENCE, open(options, endpoint)).await }) {
-                Ok(Ok(client)) => return Ok(Admin { runtime, client, prefix: format!("/roam6/{}/", options.fleet) }),
-                Ok(Err(error)) => last = error,
-                Err(_) => last = Error::new(endpoint, "does not answer"),
+        let judge = |found: Option<&[u8]>| match found {
+            Some(found) => {
+                format::compare(found, &options.identity).map(drop).map_err(|fault| Error::new("store", fault))
             }
-        }
-        Err(last)
+            None => {
+                let why = format_args!("it has no fleet {}: start a member first", options.fleet);
+                Err(Error::new("store", why))
+            }
+        };
+        Node::open(options, judge).map(Admin)
     }
 
     /// The rows that the store has.
@@ -53,8 +42,8 @@ impl Admin {
     /// # Errors
     /// The store's, or a row is malformed.
     pub fn rows(&mut self) -> Result<SharedTable, Error> {
-        let (client, prefix) = (self.client.clone(), self.prefix.clone());
-        self.run(async move {
+        let (client, prefix) = (self.0.client(), self.0.prefix.clone());
+        self.0.run(async move {
             let mut kv = client.kv_client().max_decoding_message_size(MAX_MESSAGE);
             let (mut rows, mut revision) = (Vec::new(), None);
             let rows_prefix = format!("{prefix}{}", row_key(""));
@@ -86,41 +75,15 @@ impl Admin {
     /// # Errors
     /// The store's. It may have the row all the same if it did not answer.
     pub fn add_row(&mut self, row: &PrefixTableRow, table: &SharedTable) -> Result<bool, Error> {
-        let rows = format!("{}{}", self.prefix, row_key(""));
-        let key = format!("{}{}", self.prefix, row_key(&row.home_address.0.to_string()));
+        let rows = format!("{}{}", self.0.prefix, row_key(""));
+        let key = format!("{}{}", self.0.prefix, row_key(&row.home_address.0.to_string()));
         let value = serde_json::to_vec(row).map_err(|error| Error::new("row", error))?;
         // All rows, those that another command adds meanwhile too: two rows must not have one prefix.
         let unchanged = Compare::mod_revision(rows.clone(), CompareOp::Less, signed(table.revision.saturating_add(1)));
         let conditions =
             [unchanged.with_range(past(&rows)), Compare::create_revision(key.clone(), CompareOp::Equal, 0)];
         let txn = Txn::new().when(conditions).and_then([TxnOp::put(key, value, None)]);
-        let mut client = self.client.clone();
-        self.run(async move { client.txn(txn).await.map(|done| done.succeeded()).map_err(|error| refused(&error)) })
+        let mut client = self.0.client();
+        self.0.run(async move { client.txn(txn).await.map(|done| done.succeeded()).map_err(|error| refused(&error)) })
     }
-
-    fn run<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        run(&self.runtime, work)
-    }
-}
-
-/// Waits for the store, for as long as a command may.
-pub(super) fn run<T>(runtime: &Runtime, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    let late = |_| Err(Error::new("store", "it does not answer"));
-    runtime.block_on(async { timeout(PATIENCE, work).await }).unwrap_or_else(late)
-}
-
-async fn open(options: &StoreOptions, endpoint: &str) -> Result<Client, Error> {
-    let client = Client::connect([endpoint], Some(connect_options(options))).await;
-    let mut client = client.map_err(|error| Error::new(endpoint, failure(&error).fault()))?;
-    let key = format!("/roam6/{}/{}", options.fleet, format::KEY);
-    let response = client.get(key, None).await.map_err(|error| refused(&error))?;
-    let Some(found) = response.kvs().first() else {
-        return Err(Error::new("store", format_args!("it has no fleet {}: start a member first", options.fleet)));
-    };
-    format::compare(found.value(), &options.identity).map_err(|fault| Error::new("store", fault))?;
-    Ok(client)
-}
-
-pub(super) fn refused(error: &EtcdError) -> Error {
-    Error::new("store", failure(error).fault())
 }

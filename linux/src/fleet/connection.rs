@@ -4,7 +4,7 @@ use super::copy::OpenCopy;
 use super::fault::{Fault, failure};
 use super::presence::Beats;
 use super::queue::Sink;
-use super::{Mark, StoreEvent, StoreOptions, format, presence, watcher};
+use super::{Mark, StoreEvent, StoreOptions, format, prefix_of, presence, watcher};
 use core::time::Duration;
 use etcd_client::{Client, ConnectOptions};
 use roam6_proto::contract::fleet::StoreFault;
@@ -46,7 +46,7 @@ pub(super) struct Connection {
 
 impl Clients {
     pub(super) fn new(fleet: &str, sink: Arc<dyn Sink>) -> Clients {
-        let prefix = format!("/roam6/{fleet}/").into();
+        let prefix = prefix_of(fleet).into();
         Clients { prefix, client: Arc::default(), reported: Arc::default(), sink }
     }
 

@@ -14,6 +14,7 @@ mod connection;
 mod copy;
 mod fault;
 mod format;
+mod node;
 mod presence;
 mod queue;
 mod restore;
@@ -87,6 +88,11 @@ pub fn own_addresses(shared: Ipv6Addr) -> Vec<Ipv6Addr> {
     addresses.dedup();
     addresses.truncate(MAX_ADDRESSES);
     addresses
+}
+
+/// The prefix of the keys of a fleet.
+fn prefix_of(fleet: &str) -> String {
+    format!("/roam6/{fleet}/")
 }
 
 /// A place in the history of one store.

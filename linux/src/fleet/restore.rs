@@ -1,10 +1,9 @@
 //! The content of an empty store, from the copy of a member: where no node and no backup of the store is left.
 
-use super::admin::{refused, run};
-use super::connection::connect_options;
+use super::node::{Node, refused};
 use super::{StoreOptions, Stored, copy, format};
-use crate::error::{Context, Error};
-use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+use crate::error::Error;
+use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 
 /// Keys of one transaction: etcd takes 128 operations.
 const BATCH: usize = 100;
@@ -21,50 +20,24 @@ pub fn restore(options: &StoreOptions, progress: impl Fn(usize, usize)) -> Resul
     if content.mark.is_none() {
         return Err(Error::new(path.display(), "it is incomplete: use the copy of another member"));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("store")?;
-    let mut last = Error::new("store", "no node is configured");
-    for endpoint in &options.endpoints {
-        match run(&runtime, Target::open(options, endpoint)) {
-            Ok(target) => return target.write(&runtime, &content.keys, &options.identity, progress),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+    Target(Node::open(options, |_| Ok(()))?).write(&content.keys, &options.identity, progress)
 }
 
 /// The store that is written.
-struct Target {
-    client: Client,
-    prefix: String,
-}
+struct Target(Node);
 
 impl Target {
-    /// Connects to a node that answers.
-    async fn open(options: &StoreOptions, endpoint: &str) -> Result<Target, Error> {
-        let failed = |error| refused(&error);
-        let mut client = Client::connect([endpoint], Some(connect_options(options))).await.map_err(failed)?;
-        let target = Target { client: client.clone(), prefix: format!("/roam6/{}/", options.fleet) };
-        client.get(target.key(format::KEY), None).await.map_err(failed)?;
-        Ok(target)
-    }
-
-    fn write(
-        &self,
-        runtime: &tokio::runtime::Runtime,
-        keys: &[Stored],
-        identity: &str,
-        progress: impl Fn(usize, usize),
-    ) -> Result<usize, Error> {
+    fn write(&self, keys: &[Stored], identity: &str, progress: impl Fn(usize, usize)) -> Result<usize, Error> {
         let mut written = 0;
         for batch in keys.chunks(BATCH) {
             let operations = batch.iter().filter_map(|stored| self.put(stored)).collect();
-            run(runtime, self.transact(operations))?;
+            self.0.run(self.transact(operations))?;
             written += batch.len();
             progress(written, keys.len());
         }
         // The last one: before it no member joins with a part of the bindings.
         let format = TxnOp::put(self.key(format::KEY), format::new_value(identity), None);
-        run(runtime, self.transact(vec![format]))?;
+        self.0.run(self.transact(vec![format]))?;
         Ok(written)
     }
 
@@ -73,18 +46,18 @@ impl Target {
     }
 
     fn key(&self, key: &str) -> String {
-        format!("{}{key}", self.prefix)
+        format!("{}{key}", self.0.prefix)
     }
 
     /// Executes a transaction, unless the store has the fleet.
     async fn transact(&self, operations: Vec<TxnOp>) -> Result<(), Error> {
         let absent = Compare::create_revision(self.key(format::KEY), CompareOp::Equal, 0);
         let transaction = Txn::new().when([absent]).and_then(operations);
-        let done = self.client.clone().txn(transaction).await.map_err(|error| refused(&error))?;
+        let done = self.0.client().txn(transaction).await.map_err(|error| refused(&error))?;
         if done.succeeded() {
             return Ok(());
         }
-        let why = format!("it has {} already: stop all members, and begin with an empty store", self.prefix);
+        let why = format!("it has {} already: stop all members, and begin with an empty store", self.0.prefix);
         Err(Error::new("store", why))
     }
 }

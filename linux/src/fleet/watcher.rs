@@ -28,9 +28,7 @@ pub(super) async fn follow(connection: &Connection, client: Client, store: u64) 
             Some(mark) => mark.revision,
             None => match snapshot(connection, &client).await {
                 Ok(head) => {
-                    let mark = Mark { store, revision: head };
-                    lock(&connection.copy).mark(mark.clone());
-                    *lock(&connection.position) = Some(mark);
+                    set_position(connection, Mark { store, revision: head });
                     head
                 }
                 Err(fault) => return fault,
@@ -66,9 +64,7 @@ async fn snapshot(connection: &Connection, client: &Client) -> Result<u64, Fault
         head = Some(at);
         for found in page.kvs() {
             room(connection).await;
-            let stored = stored(connection, found, true);
-            lock(&connection.copy).change(&stored);
-            connection.sink.push(StoreEvent::Changed(stored));
+            tell_change(connection, stored(connection, found, true));
         }
         match page.kvs().last().filter(|_| page.more()) {
             Some(last) => start = [last.key(), &[0]].concat(),
@@ -137,16 +133,25 @@ async fn tell(connection: &Connection, response: &WatchResponse, store: u64) {
         {
             heartbeat = lock(&connection.beats).answer(value).or(heartbeat);
         }
-        lock(&connection.copy).change(&stored);
-        connection.sink.push(StoreEvent::Changed(stored));
+        tell_change(connection, stored);
     }
     if last > 0 {
         // All changes of one revision come in one message.
-        let mark = Mark { store, revision: last };
-        lock(&connection.copy).mark(mark.clone());
-        *lock(&connection.position) = Some(mark);
+        set_position(connection, Mark { store, revision: last });
         connection.sink.push(StoreEvent::Head { revision: last, heartbeat });
     }
+}
+
+/// Tells a change to the loop and to the copy.
+fn tell_change(connection: &Connection, stored: Stored) {
+    lock(&connection.copy).change(&stored);
+    connection.sink.push(StoreEvent::Changed(stored));
+}
+
+/// The loop and the copy were told all changes up to here.
+fn set_position(connection: &Connection, mark: Mark) {
+    lock(&connection.copy).mark(mark.clone());
+    *lock(&connection.position) = Some(mark);
 }
 
 fn stored(connection: &Connection, found: &KeyValue, present: bool) -> Stored {
