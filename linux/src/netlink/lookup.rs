@@ -36,16 +36,31 @@ pub(crate) fn route_lookup(
     pair: AddressPair,
     link: Option<LinkId>,
 ) -> Result<Option<RouteLookup>, Error> {
+    Ok(kernel_route(netlink, pair.peer, Some(pair.local), link)?.as_ref().map(read))
+}
+
+/// The kernel's route to a destination, from a source and by an interface if they are given. `None` if there is none.
+///
+/// # Errors
+/// The kernel's, if it refuses the request.
+pub(crate) fn kernel_route(
+    netlink: &mut Netlink,
+    destination: Ipv6Addr,
+    source: Option<Ipv6Addr>,
+    link: Option<LinkId>,
+) -> Result<Option<RouteMessage>, Error> {
     let mut message = RouteMessage::default();
-    let [(family, peer, length), (_, local, _)] =
-        [pair.peer, pair.local].map(|address| family::to_kernel(Prefix::host(address)));
+    let (family, destination, length) = family::to_kernel(Prefix::host(destination));
     message.header.address_family = family;
     message.header.destination_prefix_length = length;
-    message.header.source_prefix_length = length;
-    message.attributes = vec![RouteAttribute::Destination(peer.into()), RouteAttribute::Source(local.into())];
+    message.attributes = vec![RouteAttribute::Destination(destination.into())];
+    if let Some(source) = source {
+        message.header.source_prefix_length = length;
+        message.attributes.push(RouteAttribute::Source(family::to_kernel(Prefix::host(source)).1.into()));
+    }
     message.attributes.extend(link.map(|link| RouteAttribute::Oif(link.0)));
     match netlink.get(Message::new(libc::RTM_GETROUTE, &message))? {
-        Some(RtnlMessage::NewRoute(route)) => Ok(Some(read(&route))),
+        Some(RtnlMessage::NewRoute(route)) => Ok(Some(route)),
         _ => Ok(None),
     }
 }

@@ -23,6 +23,21 @@ pub(crate) fn remove(rule: &PolicyRule) -> Request {
     Request::remove(Message::new(libc::RTM_DELRULE, &write(rule)))
 }
 
+/// A rule that leads packets with a mark to a table. `protocol` is a number of its own: the rule is none of the items of engines.
+#[cfg(feature = "bpf")]
+pub(crate) fn of_mark(family: AddressFamily, priority: u32, (mark, table): (u32, u32), protocol: u8) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header = RuleHeader { family, action: RuleAction::ToTable, ..RuleHeader::default() };
+    message.attributes = vec![
+        RuleAttribute::Priority(priority),
+        RuleAttribute::FwMark(mark),
+        RuleAttribute::FwMask(u32::MAX),
+        RuleAttribute::Table(table),
+        RuleAttribute::Protocol(RouteProtocol::Other(protocol)),
+    ];
+    message
+}
+
 /// Dumps all rules of one family.
 pub(crate) fn dump(family: AddressFamily) -> Message {
     let mut message = RuleMessage::default();

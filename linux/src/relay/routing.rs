@@ -2,17 +2,16 @@
 
 use super::sockets::MARK;
 use crate::error::Error;
+use crate::netlink::lookup::kernel_route;
 use crate::netlink::message::Message;
-use crate::netlink::rtnl::RtnlMessage;
+use crate::netlink::rule;
 use crate::netlink::socket::{Netlink, Request};
 use crate::netlink::{PROTOCOL, family};
 use netlink_packet_route::AddressFamily;
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
-use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
+use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
+use netlink_packet_route::rule::RuleMessage;
 use roam6_proto::base::ids::LinkId;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// The table of these routes, beside those of mobile routers.
 const TABLE: u32 = 6_274_990;
@@ -56,34 +55,14 @@ impl Routing {
 
     /// Whether packets to this address are for this host.
     pub(super) fn is_own(&mut self, address: Ipv6Addr) -> bool {
-        let mut message = RouteMessage::default();
-        let (family, address, length) = family::to_kernel(roam6_wire::Prefix::host(address));
-        message.header.address_family = family;
-        message.header.destination_prefix_length = length;
-        message.attributes = vec![RouteAttribute::Destination(match address {
-            IpAddr::V4(address) => RouteAddress::Inet(address),
-            IpAddr::V6(address) => RouteAddress::Inet6(address),
-        })];
-        match self.netlink.get(Message::new(libc::RTM_GETROUTE, &message)) {
-            Ok(Some(RtnlMessage::NewRoute(route))) => {
-                matches!(route.header.kind, RouteType::Local | RouteType::Broadcast | RouteType::Anycast)
-            }
-            _ => false,
-        }
+        let local = |kind| matches!(kind, RouteType::Local | RouteType::Broadcast | RouteType::Anycast);
+        let found = kernel_route(&mut self.netlink, address, None, None).ok().flatten();
+        found.is_some_and(|route| local(route.header.kind))
     }
 }
 
 fn rule(family: AddressFamily) -> RuleMessage {
-    let mut message = RuleMessage::default();
-    message.header = RuleHeader { family, action: RuleAction::ToTable, ..RuleHeader::default() };
-    message.attributes = vec![
-        RuleAttribute::Priority(PRIORITY),
-        RuleAttribute::Table(TABLE),
-        RuleAttribute::FwMark(MARK),
-        RuleAttribute::FwMask(u32::MAX),
-        RuleAttribute::Protocol(RouteProtocol::Other(RELAY_PROTOCOL)),
-    ];
-    message
+    rule::of_mark(family, PRIORITY, (MARK, TABLE), RELAY_PROTOCOL)
 }
 
 fn route(family: AddressFamily) -> RouteMessage {

@@ -6,10 +6,11 @@ use crate::error::Error;
 use crate::netlink::family;
 use crate::netlink::lookup::route_lookup;
 use crate::netlink::message::Message;
+use crate::netlink::rule;
 use crate::netlink::socket::{Netlink, Request};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
-use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
+use netlink_packet_route::rule::RuleMessage;
 use roam6_proto::LinkId;
 use roam6_proto::base::ids::AddressPair;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
@@ -118,15 +119,7 @@ fn named(mut message: RouteMessage, bid: Bid) -> RouteMessage {
 }
 
 fn rule(family: AddressFamily, bid: Bid) -> RuleMessage {
-    let mut message = RuleMessage::default();
-    message.header = RuleHeader { family, action: RuleAction::ToTable, ..RuleHeader::default() };
-    message.attributes = vec![
-        RuleAttribute::Priority(PRIORITY),
-        RuleAttribute::FwMark(mark(bid)),
-        RuleAttribute::Table(mark(bid)),
-        RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)),
-    ];
-    message
+    rule::of_mark(family, PRIORITY, (mark(bid), mark(bid)), PROTOCOL)
 }
 
 fn execute(netlink: &mut Netlink, requests: &[Request]) -> Result<(), Error> {
