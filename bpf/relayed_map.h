@@ -1,16 +1,11 @@
 /* The map that the tunnel programs and the program of the relay's socket share. */
 #pragma once
 #include "abi.h"
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
+#include "map_fields.h"
 
 #define MAP(name, kind, keys, values, size, flags) \
 	struct { \
-		__uint(type, kind); \
-		__type(key, keys); \
-		__type(value, values); \
-		__uint(max_entries, size); \
-		__uint(map_flags, flags); \
+		MAP_FIELDS(kind, keys, values, size, flags) \
 		__uint(pinning, LIBBPF_PIN_BY_NAME); \
 	} name SEC(".maps")
 

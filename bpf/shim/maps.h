@@ -2,14 +2,11 @@
  * them. */
 #pragma once
 #include "abi.h"
+#include "../map_fields.h"
 
 #define MAP(name, kind, keys, values, size, flags) \
 	struct { \
-		__uint(type, kind); \
-		__type(key, keys); \
-		__type(value, values); \
-		__uint(max_entries, size); \
-		__uint(map_flags, flags); \
+		MAP_FIELDS(kind, keys, values, size, flags) \
 	} name SEC(".maps")
 #define CONTEXTS 1  /* the daemon sets the actual size */
 
