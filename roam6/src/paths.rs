@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+/// The daemon's configuration, by default.
+#[cfg(any(feature = "doctor", feature = "fleet", feature = "setup", feature = "web"))]
+pub(crate) const CONFIG: &str = "/etc/roam6/roam6.toml";
 /// Directory of the control socket and the lock, by default.
 pub(crate) const RUN_DIR: &str = "/run/roam6";
 /// Directory of the journal, by default.

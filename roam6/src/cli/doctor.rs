@@ -24,7 +24,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "ADDRESS")]
     target: Option<Ipv6Addr>,
     /// The configuration file
-    #[arg(long, value_name = "FILE", default_value = "/etc/roam6/roam6.toml")]
+    #[arg(long, value_name = "FILE", default_value = crate::paths::CONFIG)]
     config: PathBuf,
     /// The daemon's run directory, if not that of the configuration file
     #[arg(long, value_name = "FOLDER")]

@@ -18,8 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Where the daemon has its settings.
-const CONFIG: &str = "/etc/roam6/roam6.toml";
 /// Time between two looks at the state of the daemon.
 const POLL: Duration = Duration::from_millis(200);
 
@@ -63,7 +61,7 @@ Example: systemctl stop roam6; roam6 fleet restore --store; systemctl start roam
         #[arg(long, conflicts_with = "run_dir")]
         store: bool,
         /// The daemon's configuration, with --store
-        #[arg(long, value_name = "FILE", default_value = CONFIG, requires = "store")]
+        #[arg(long, value_name = "FILE", default_value = crate::paths::CONFIG, requires = "store")]
         config: PathBuf,
         #[command(flatten)]
         socket: SocketArgs,

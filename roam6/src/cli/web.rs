@@ -21,7 +21,7 @@ pub(crate) struct WebArgs {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// The configuration file, of which only the table `[web]` is read
-    #[arg(long, value_name = "FILE", default_value = "/etc/roam6/roam6.toml")]
+    #[arg(long, value_name = "FILE", default_value = crate::paths::CONFIG)]
     config: PathBuf,
     #[command(flatten)]
     socket: SocketArgs,

@@ -6,13 +6,12 @@ use crate::config::prefix_table::{HomeNetwork, PrefixTableBuilder};
 use crate::config::source::{Problem, Source};
 use crate::config::{self, Config};
 use crate::exit::Failure;
+use crate::paths;
 use roam6_linux::fleet::{Admin, StoreOptions};
 use roam6_proto::contract::config::nemo::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the daemon has its settings.
-const CONFIG: &str = "/etc/roam6/roam6.toml";
 /// How often others may change the table while a row is added.
 const TRIES: usize = 5;
 
@@ -21,7 +20,7 @@ const TRIES: usize = 5;
 /// # Errors
 /// See [`Failure`]. Nothing was added then, unless the store did not answer.
 pub(super) fn add_row(args: &EnrollArgs) -> Result<String, Failure> {
-    let path = args.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG));
+    let path = args.config.clone().unwrap_or_else(|| PathBuf::from(paths::CONFIG));
     let Config { home_agent, fleet, state_dir, .. } = config::load(&path).map_err(Failure::Config)?;
     let store = fleet.and_then(|fleet| fleet.host_options(&state_dir)).map(|options| options.store);
     let (Some(agent), Some(store)) = (home_agent, store) else {

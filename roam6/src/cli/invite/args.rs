@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub(crate) struct AgentConfigArgs {
     /// The home agent's configuration
-    #[arg(long, value_name = "FILE", default_value = "/etc/roam6/roam6.toml")]
+    #[arg(long, value_name = "FILE", default_value = crate::paths::CONFIG)]
     pub(crate) config: PathBuf,
 }
 
