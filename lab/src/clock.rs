@@ -8,6 +8,11 @@ pub(crate) fn unix_micros() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
 }
 
+/// Microseconds of TAI since 2004-01-01T00:00Z, the clock of GeoNetworking (EN 302 636-4-1 §9.5.2): five leap seconds since.
+pub(crate) fn its_micros() -> u64 {
+    unix_micros().saturating_sub(1_072_915_195_000_000)
+}
+
 /// The present on the monotonic clock.
 pub(crate) fn now() -> Instant {
     Instant::now()

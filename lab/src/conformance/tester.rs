@@ -81,7 +81,7 @@ impl Tester {
 
     /// Milliseconds of TAI since 2004, as position vectors have them; `later` than now.
     pub(super) fn timestamp(&self, later: i64) -> u32 {
-        ((clock::unix_micros() / 1000).wrapping_sub(1_072_915_195_000) as i64 + later) as u32
+        ((clock::its_micros() / 1000) as i64 + later) as u32
     }
 
     /// The next sequence number of the tester's stations.

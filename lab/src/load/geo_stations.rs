@@ -204,7 +204,7 @@ pub(super) fn position(address: LinkAddress, place: Coordinates) -> LongPosition
 
 /// Milliseconds since 2004-01-01, approximately TAI.
 fn now() -> Timestamp {
-    Timestamp((clock::unix_micros() / 1000).wrapping_sub(1_072_915_195_000) as u32)
+    Timestamp((clock::its_micros() / 1000) as u32)
 }
 
 pub(super) fn packet(extended: ExtendedHeader, hops: u8, payload: &[u8]) -> Vec<u8> {

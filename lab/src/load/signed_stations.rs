@@ -179,9 +179,8 @@ fn cam_packet(source: LinkAddress, place: Coordinates) -> Vec<u8> {
 fn unsigned_cam(source: LinkAddress, place: Coordinates) -> Result<UnsignedCam> {
     let packet = cam_packet(source, place);
     let ([first, rest @ ..], payload) = packet.split_first_chunk::<BASIC_HEADER>().context("a short packet")?;
-    let micros = (clock::unix_micros()).saturating_sub(1_072_915_195_000_000);
     let [a, b, c] = *rest;
-    Ok(([*first & 0xf0 | 2, a, b, c], UnsignedData::new(payload, Psid::CAM, micros).to_be_signed()))
+    Ok(([*first & 0xf0 | 2, a, b, c], UnsignedData::new(payload, Psid::CAM, clock::its_micros()).to_be_signed()))
 }
 
 /// Octets that security adds to a CAM: with the digest of a certificate, and with the certificate.
