@@ -9,20 +9,10 @@ mod testbed;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use testbed::capture::{Capture, Dissected};
-use testbed::{BINARY, ROUTER, Running, Testbed, run, wait_or_report};
+use testbed::{BINARY, INGRESS, ROUTER, Running, TWO_UPLINKS, Testbed, run, wait_or_report};
 
-/// Two uplinks that share the flows, without probes, by which one would be left on a busy machine; EF is sent twice.
-const CONFIG: &str = "
-sharing = \"weights\"
-[mobile_router.probe]
-enabled = false
-[[mobile_router.uplink]]
-interface = \"up0\"
-[[mobile_router.uplink]]
-interface = \"up1\"
-[[mobile_router.ingress]]
-interface = \"in0\"
-prefix = \"2001:db8:100::/64\"
+/// EF is sent twice.
+const FLOW: &str = "
 [[mobile_router.flow]]
 dscp = \"ef\"
 duplicate = 2
@@ -54,7 +44,7 @@ fn echoes(link: &Dissected) -> [(usize, Vec<String>); 2] {
 fn start(testbed: &Testbed, agent: &str) -> [Running; 4] {
     let agent = testbed.start_agent_with(agent);
     let (radvd, other) = (testbed.advertise("2001:db8:2::/64"), testbed.add_other_network());
-    let router = testbed.router.roam6(&testbed.write_config("mr", &format!("{ROUTER}{CONFIG}")));
+    let router = testbed.router.roam6(&testbed.write_config("mr", &format!("{ROUTER}{TWO_UPLINKS}{INGRESS}{FLOW}")));
     testbed.await_binding("2001:db8:2:");
     testbed.await_binding("2001:db8:4:");
     let reaches = || testbed.node.ping(1, "56", "2001:db8:9::9").contains("1 received");

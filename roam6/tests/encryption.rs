@@ -1,5 +1,5 @@
 //! Encryption by one switch: `encrypt` at each end. Nothing of the mobile network is readable on the visited network, over moves
-//! and restarts, and whoever does not encrypt gets no data. Needs a kernel with WireGuard.
+//! and restarts, and a mobile router that does not encrypt gets no data. Needs a kernel with WireGuard.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
@@ -13,22 +13,10 @@ use std::sync::{PoisonError, RwLock};
 use testbed::capture::Capture;
 use testbed::nat::{self, NatTestbed, dissect};
 use testbed::wireguard::missing;
-use testbed::{BINARY, INGRESS, ROUTER, Testbed, wait_for, wait_or_report};
+use testbed::{BINARY, INGRESS, ROUTER, TWO_UPLINKS, Testbed, wait_for, wait_or_report};
 
 /// Read by tests that use the kernel module, written by the one that unloads it.
 static MODULE: RwLock<()> = RwLock::new(());
-
-/// Two uplinks that share the flows, without probes, which are packets too.
-const TWO_UPLINKS: &str = "
-encrypt = true
-sharing = \"weights\"
-[mobile_router.probe]
-enabled = false
-[[mobile_router.uplink]]
-interface = \"up0\"
-[[mobile_router.uplink]]
-interface = \"up1\"
-";
 
 /// Sends again what a capture has of UDP to the devices of the home agent: file, interface. Prints how many frames.
 const REPLAY: &str = "import socket, struct, sys
@@ -180,7 +168,8 @@ fn two_uplinks_share_encrypted_flows_and_replays_are_refused() {
     let (_radvd, _other) = (testbed.advertise("2001:db8:2::/64"), testbed.add_other_network());
     let captures = captures.map(|link| Capture::begin(&testbed, &testbed.agent, link, link));
     let _agent = testbed.start_agent_more("encrypt = \"required\"\n");
-    let _router = testbed.router.roam6(&testbed.write_config("mr", &format!("{ROUTER}{TWO_UPLINKS}{INGRESS}")));
+    let _router =
+        testbed.router.roam6(&testbed.write_config("mr", &format!("{ROUTER}encrypt = true\n{TWO_UPLINKS}{INGRESS}")));
     testbed.await_binding("2001:db8:2:");
     testbed.await_binding("2001:db8:4:");
     await_answer(&testbed, "a session");

@@ -350,18 +350,7 @@ fn received_fields() -> Vec<Purpose> {
 
 /// A router broadcasts an advertisement in an area.
 fn advertise(t: &mut Tester, router: Node, area: Area, lifetime: u16) -> Verdict {
-    let advertisement = RouterAdvertisement {
-        hop_limit: 64,
-        managed: false,
-        other: false,
-        home_agent: false,
-        preference: Default::default(),
-        proxy: false,
-        lifetime,
-        reachable_ms: 0,
-        retransmit_ms: 0,
-        options: Vec::new(),
-    };
+    let advertisement = RouterAdvertisement { hop_limit: 64, lifetime, ..Default::default() };
     let source = router.mid.link_local();
     let message = Message::RouterAdvertisement(advertisement).emit(source, known());
     let header = Header::new(source, known()).with_hop_limit(ON_LINK_HOP_LIMIT);

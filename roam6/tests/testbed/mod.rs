@@ -136,6 +136,17 @@ pub const UPLINK: &str = "
 interface = \"up0\"
 ";
 
+/// Two uplinks that share the flows, without probes, by which one would be left on a busy machine.
+pub const TWO_UPLINKS: &str = "
+sharing = \"weights\"
+[mobile_router.probe]
+enabled = false
+[[mobile_router.uplink]]
+interface = \"up0\"
+[[mobile_router.uplink]]
+interface = \"up1\"
+";
+
 pub const INGRESS: &str = "
 [[mobile_router.ingress]]
 interface = \"in0\"

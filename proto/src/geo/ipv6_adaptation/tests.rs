@@ -77,20 +77,25 @@ fn send(adaptation: &mut Ipv6Adaptation, link: LinkId, destination: LinkAddress,
     adaptation.observe(&Frame { link, source: OWN, destination, ethertype: IPV6, bytes });
 }
 
-/// The virtual link on which a packet of the peer with this header is received.
-fn link_of(adaptation: &mut Ipv6Adaptation, extended: ExtendedHeader, payload: &[u8]) -> Option<u32> {
-    let most = if extended.is_single_hop() { 1 } else { 3 };
-    let packet = Packet {
+/// A packet with IPv6 at its last hop.
+fn of_peer(extended: ExtendedHeader, max_hop_limit: u8, payload: &[u8]) -> Packet<'_> {
+    Packet {
         version: VERSION,
         lifetime: Lifetime(0),
         remaining_hop_limit: 1,
         upper_protocol: UpperProtocol::Ipv6,
         traffic_class: TrafficClass(0),
         flags: 0,
-        max_hop_limit: most,
+        max_hop_limit,
         extended,
         payload,
-    };
+    }
+}
+
+/// The virtual link on which a packet of the peer with this header is received.
+fn link_of(adaptation: &mut Ipv6Adaptation, extended: ExtendedHeader, payload: &[u8]) -> Option<u32> {
+    let most = if extended.is_single_hop() { 1 } else { 3 };
+    let packet = of_peer(extended, most, payload);
     let from = Hop { link: LinkId(1), address: PEER };
     let delivery = Delivery { packet, from, hop_limit_reached: false, permissions: None };
     adaptation.frame(&delivery, OWN, Some(HERE)).map(|frame| frame.link.0)
@@ -275,30 +280,9 @@ fn an_identifier_resolves_an_address() {
 
 /// A Router Advertisement of the peer, broadcast to an area.
 fn advertise(adaptation: &mut Ipv6Adaptation, now: u64, area: Area, lifetime: u16) -> AdvertisementEffect {
-    let router = roam6_wire::icmp6::RouterAdvertisement {
-        hop_limit: 64,
-        managed: false,
-        other: false,
-        home_agent: false,
-        preference: Default::default(),
-        proxy: false,
-        lifetime,
-        reachable_ms: 0,
-        retransmit_ms: 0,
-        options: Vec::new(),
-    };
+    let router = roam6_wire::icmp6::RouterAdvertisement { hop_limit: 64, lifetime, ..Default::default() };
     let payload = packet(&Message::RouterAdvertisement(router), peer(), ip("ff02::1"));
-    let packet = Packet {
-        version: VERSION,
-        lifetime: Lifetime(0),
-        remaining_hop_limit: 1,
-        upper_protocol: UpperProtocol::Ipv6,
-        traffic_class: TrafficClass(0),
-        flags: 0,
-        max_hop_limit: 1,
-        extended: ExtendedHeader::GeoBroadcast { origin: origin(THERE), area },
-        payload: &payload,
-    };
+    let packet = of_peer(ExtendedHeader::GeoBroadcast { origin: origin(THERE), area }, 1, &payload);
     adaptation.receive_advertisement(Time::from_micros(now * 1_000_000), &packet, OWN)
 }
 

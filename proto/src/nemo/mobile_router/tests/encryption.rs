@@ -77,6 +77,19 @@ fn home_agent_without_a_key_gets_no_data() {
     assert!(format!("{outputs:?}").contains("write encrypt = true in its [home_agent]"));
 }
 
+/// A mobile router with one encrypted path, and the update by which it registers a second uplink.
+fn with_second_uplink() -> (TestBed, Update) {
+    let mut bench = TestBed::new(encrypting(LoadSharing::Weighted));
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    bench.acknowledge_keyed(&update(&outputs), &[1]);
+    bench.link(CELL, true);
+    let mut outputs = bench.advertise(CELL, "2001:db8:2::/64");
+    outputs.extend(bench.wait(1000));
+    let second = updates(&outputs).pop().unwrap();
+    (bench, second)
+}
+
 #[test]
 fn silent_path_is_explained_by_the_port_of_its_device() {
     for (sharing, bid, port) in [(LoadSharing::Single, 0, "UDP port 4192"), (LoadSharing::Weighted, 1, "UDP port 4193")]
@@ -92,14 +105,7 @@ fn silent_path_is_explained_by_the_port_of_its_device() {
 
 #[test]
 fn each_path_has_a_device_and_keeps_it_over_a_move() {
-    let mut bench = TestBed::new(encrypting(LoadSharing::Weighted));
-    bench.link(WIFI, true);
-    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
-    bench.acknowledge_keyed(&update(&outputs), &[1]);
-    bench.link(CELL, true);
-    let mut outputs = bench.advertise(CELL, "2001:db8:2::/64");
-    outputs.extend(bench.wait(1000));
-    let second = updates(&outputs).pop().unwrap();
+    let (mut bench, second) = with_second_uplink();
     assert_eq!(keys_of(&second).iter().map(|key| key.bid).collect::<Vec<_>>(), [Bid(1), Bid(2)]);
     bench.acknowledge_keyed(&second, &[1, 2]);
     assert!(bench.tunnel().is_some_and(|tunnel| tunnel.paths.len() >= 2 && is_encrypted(tunnel)));
@@ -116,14 +122,7 @@ fn each_path_has_a_device_and_keeps_it_over_a_move() {
 
 #[test]
 fn answer_for_one_of_two_paths_is_refused() {
-    let mut bench = TestBed::new(encrypting(LoadSharing::Weighted));
-    bench.link(WIFI, true);
-    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
-    bench.acknowledge_keyed(&update(&outputs), &[1]);
-    bench.link(CELL, true);
-    let mut outputs = bench.advertise(CELL, "2001:db8:2::/64");
-    outputs.extend(bench.wait(1000));
-    let second = updates(&outputs).pop().unwrap();
+    let (mut bench, second) = with_second_uplink();
     bench.acknowledge_keyed(&second, &[1]);
     assert!(bench.tunnel().is_some_and(is_encrypted), "{:?}", bench.tunnel());
     assert_eq!(bench.fault(), Some(FaultKind::NotEncrypted));
