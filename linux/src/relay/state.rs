@@ -1,4 +1,4 @@
-//! The state that the process tells: one JSON document to whoever connects to its Unix socket.
+//! The state of the process: one JSON document to each client of its Unix socket.
 
 use crate::error::{Context, Error};
 use roam6_proto::relay::Counters;

@@ -50,8 +50,8 @@ impl HeldSyn {
         self.octets.get(if ipv4 { ip4::HEADER_LENGTH } else { ip6::HEADER_LENGTH }..).unwrap_or_default()
     }
 
-    /// The packet that refuses the connection with this answer; `router` sends it where the destination does not. `None`: the
-    /// sender waits in vain, as it would without a relay.
+    /// The packet that refuses the connection with this answer; `router` sends it where the destination does not. `None`: no
+    /// packet is sent, and the sender of the SYN times out, as without a relay.
     pub fn refusal(&self, answer: Answer, router: (Ipv6Addr, Ipv4Addr)) -> Option<Vec<u8>> {
         match answer {
             Answer::NoRoute => self.unreachable(NO_ROUTE, router),

@@ -91,7 +91,7 @@ impl MobileRouter {
         self.config.encryption.is_some()
     }
 
-    /// The protocol and port of a path, for whoever looks for the firewall that drops it.
+    /// The protocol and port of a path, for the operator who looks for the firewall that drops its packets.
     pub(super) fn encrypted_tunnel_of(&self, bid: Bid) -> String {
         let used = if self.registers_bids() { bid } else { Bid(0) };
         let port = WIREGUARD_PORT.saturating_add(used.0);
