@@ -2,7 +2,6 @@
 
 use super::output::{print, rendered};
 use super::socket::SocketArgs;
-#[cfg(feature = "fleet")]
 use crate::config;
 use crate::control::Request;
 use crate::control::client::{execute, view};
@@ -12,7 +11,6 @@ use crate::render::fleet;
 use clap::Subcommand;
 use roam6_proto::contract::command::FleetCommand as Command;
 use roam6_proto::contract::fleet::MemberState;
-#[cfg(feature = "fleet")]
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -98,7 +96,6 @@ fn drain(wait: bool, socket: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the copy of this member into an empty store.
-#[cfg(feature = "fleet")]
 fn restore_store(path: &Path) -> Result<ExitCode, Failure> {
     let config = config::load(path).map_err(Failure::Config)?;
     let options = config.fleet.as_ref().and_then(|fleet| fleet.host_options(&config.state_dir));
@@ -117,11 +114,6 @@ fn restore_store(path: &Path) -> Result<ExitCode, Failure> {
     }
     println!("{} keys restored; start all members", written?);
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(not(feature = "fleet"))]
-fn restore_store(_: &Path) -> Result<ExitCode, Failure> {
-    Err(Failure::Other("this build has no fleet; install the Debian package".to_owned()))
 }
 
 fn state(socket: &Path) -> Result<MemberState, Failure> {
