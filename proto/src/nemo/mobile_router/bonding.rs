@@ -3,9 +3,12 @@
 //! of the tunnel; the one from the home address is a backup, and survives every move.
 
 use super::MobileRouter;
+use super::registration::CareOf;
+use super::uplink::Uplink;
 use crate::contract::config::flow::has_bonding;
 use crate::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use crate::{Item, LinkId, Plan};
+use roam6_wire::Bid;
 use std::net::Ipv6Addr;
 
 /// Additional subflows of a connection: the most that the kernel allows.
@@ -22,15 +25,34 @@ impl MobileRouter {
         }
         plan.put(Item::MptcpLimits(MptcpLimits { subflows: SUBFLOWS, add_addr_accepted: ACCEPTED_ADDRESSES }));
         plan.put(endpoint(self.config.home_address.0, LinkId(0), true));
-        for care_of in self.care_of_in_use().iter().filter(|care_of| !care_of.on_home_link) {
+        for care_of in self.care_of_in_use().iter().filter(|care_of| self.bears_subflows(care_of)) {
             let address = match care_of.ipv4() {
                 Some(end) => end.address.to_ipv6_mapped(),
                 None => care_of.address.0,
             };
-            // An uplink without a share of packets, or left to others for now, carries what no other one can.
-            let spared = self.weight(care_of.bid) == 0 || self.is_avoided(care_of.bid);
-            plan.put(endpoint(address, care_of.link, spared));
+            plan.put(endpoint(address, care_of.link, self.is_backup(care_of.bid)));
         }
+    }
+
+    /// Whether the path answers, if only once: that is enough after all paths were silent. A silent one has no endpoint, even if
+    /// there is no other: with a new endpoint its subflows begin anew as soon as it answers, while those of before would
+    /// wait for their retransmission timeout (RFC 6298 §5.5). One that has not answered yet has none either: an MP_PRIO that
+    /// follows a join before its handshake is complete is lost, and the subflow would remain a backup.
+    fn bears_subflows(&self, care_of: &CareOf) -> bool {
+        let answers = |uplink: &Uplink| {
+            let prober = &uplink.prober;
+            (!prober.is_silent() || prober.is_recovering()) && !self.is_unconfirmed(uplink)
+        };
+        !care_of.on_home_link && self.uplink_of(care_of).is_some_and(answers)
+    }
+
+    /// Whether the uplink with this BID carries what no other one can: one without a share of packets, and one that is left to
+    /// others. One that was lost is used once enough probes are good, without the time for which other flows stay away: no flow moves,
+    /// neither to it nor from it if it is lost again.
+    fn is_backup(&self, bid: Bid) -> bool {
+        let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
+        let recovers = |uplink: &Uplink| !uplink.is_beyond_plan() && uplink.prober.quality.is_recovering(self.now);
+        self.weight(bid) == 0 || self.is_avoided(bid) && !uplink.is_some_and(recovers)
     }
 }
 

@@ -296,6 +296,15 @@ impl PathQuality {
         (of == window).then(|| since + self.hold_time())
     }
 
+    /// Whether a path that was left keeps its limits, but not for long enough yet: one that was silent answers, and of one with
+    /// loss or delay enough probes were good.
+    pub fn is_recovering(&self, now: Time) -> bool {
+        match self.degraded {
+            Some(Degradation::Silence) => self.good_since.is_some(),
+            _ => self.held_until(now).is_some(),
+        }
+    }
+
     fn leave(&mut self, now: Time, why: Degradation) {
         self.left.retain(|left| now.since(*left) < FLAPPING_TIME);
         if self.left.len() >= HOLD_TIMES.len() {

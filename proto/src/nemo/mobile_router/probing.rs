@@ -241,7 +241,7 @@ impl MobileRouter {
     /// Whether nothing has come back by the path of `uplink` yet, while another one works: an answered probe is what confirms
     /// it, or an answered update if it cannot be probed before. Until then it is registered behind the others: the home agent
     /// sends by what it has registered, whether its answer arrives or not.
-    fn is_unconfirmed(&self, uplink: &Uplink) -> bool {
+    pub(super) fn is_unconfirmed(&self, uplink: &Uplink) -> bool {
         let Some(own) = self.care_of_on(uplink).filter(|own| !own.on_home_link && self.registers_several()) else {
             return false;
         };

@@ -3,6 +3,7 @@
 mod addresses;
 mod attach;
 mod blackhole;
+mod bonding;
 mod cadence;
 mod care_of_prefix;
 mod damping;
