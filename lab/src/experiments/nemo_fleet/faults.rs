@@ -1,5 +1,6 @@
 //! Faults of the store and of clocks: partitions, a slow store, the loss of its leader, a member whose clock is wrong.
 
+use super::require_common_table;
 use super::rivals::judge;
 use crate::experiments::prelude::*;
 use crate::load::fleet_updates::{Answer, FleetUpdates};
@@ -74,13 +75,11 @@ pub(super) fn measure_partitions(run: &mut Run, network: &FleetNetwork, updates:
             "partition": partition.name, "degraded_ms": round(degraded), "healed_ms": round(back), "answered": answered,
         }));
     }
-    let (_, differing) = common_table(&network.members)?;
     run.summarise("partition_degraded_ms_max", round(slowest));
     run.summarise("partition_healed_ms_max", round(heals));
     run.summarise("partition_answered_twice", twice);
-    run.summarise("partition_divergent", differing);
     run.require_bound("partition_answered_twice");
-    run.require_bound("partition_divergent");
+    require_common_table(run, network, "partition_divergent")?;
     Ok(())
 }
 
@@ -140,9 +139,7 @@ pub(super) fn measure_slow_store(run: &mut Run, network: &FleetNetwork, updates:
         (1..=MEMBERS).try_for_each(|number| network.cut(number, false))?;
         network.wait_all_healthy()?;
     }
-    let (_, differing) = common_table(&network.members)?;
-    run.summarise("slow_store_divergent", differing);
-    run.require_bound("slow_store_divergent");
+    require_common_table(run, network, "slow_store_divergent")?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod rivals;
 
 use crate::experiments::prelude::*;
 use crate::load::fleet_updates::FleetUpdates;
+use crate::topology::fleet::tables::common_table;
 use crate::topology::fleet::{FleetNetwork, FleetSetup};
 
 /// Steps beside the deaths of leaders.
@@ -47,4 +48,15 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     faults::measure_leader_loss(run, &mut network, &mut updates)?;
     faults::measure_wrong_clock(run, &mut network, &mut updates)?;
     join::measure(run, &mut network, &mut updates, registered)
+}
+
+/// All members have the same bindings; `key` summarises how many rows differ.
+fn require_common_table(run: &mut Run, network: &FleetNetwork, key: &str) -> Result<()> {
+    let (_, differing) = common_table(&network.members)?;
+    run.summarise(key, differing.len());
+    run.require_bound(key);
+    if !differing.is_empty() {
+        run.rows.push(json!({ key: differing }));
+    }
+    Ok(())
 }

@@ -1,8 +1,8 @@
 //! Updates that must not count: such as were recorded and are replayed at other members, and such as reach two members at once.
 
+use super::require_common_table;
 use crate::experiments::prelude::*;
 use crate::load::fleet_updates::{Answer, FleetUpdates, Update};
-use crate::topology::fleet::tables::common_table;
 use crate::topology::fleet::{FleetNetwork, MEMBERS};
 use std::collections::BTreeMap;
 
@@ -102,13 +102,11 @@ pub(super) fn measure_rivals(run: &mut Run, network: &FleetNetwork, updates: &mu
         twice += double;
         refused += without;
     }
-    let (_, differing) = common_table(&network.members)?;
     run.rows.push(json!({ "pairs": pairs, "answered_twice": twice, "without_winner": refused }));
     run.summarise("rivals_answered_twice", twice);
     run.summarise("rivals_without_winner", refused);
-    run.summarise("rivals_divergent", differing);
     run.require_bound("rivals_answered_twice");
-    run.require_bound("rivals_divergent");
+    require_common_table(run, network, "rivals_divergent")?;
     Ok(())
 }
 

@@ -13,6 +13,8 @@ pub(crate) type Table = BTreeMap<String, (u64, String)>;
 
 /// How long members may take until they have the same.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Least number of times that tables are compared.
+const PASSES: u32 = 3;
 /// Records of the store.
 const RECORDS: &str = "/roam6/lab/b/";
 
@@ -46,16 +48,25 @@ impl Member {
     }
 }
 
-/// The table of the first member, and how many rows of others differ from it after some time.
-pub(crate) fn common_table(members: &[Member]) -> Result<(Table, usize)> {
+/// The table of the first member, and the rows in which another member differs from it: as text, with both. Tables are read one
+/// after the other, while bindings are refreshed: a row differs if it does in each of several passes.
+pub(crate) fn common_table(members: &[Member]) -> Result<(Table, Vec<String>)> {
     let (first, others) = members.split_first().context("no members")?;
-    let end = clock::now() + TIMEOUT;
+    let (end, mut passes, mut lasting) = (clock::now() + TIMEOUT, 0, None);
     loop {
         let table = first.bindings()?;
-        let differing = most_differing(others, &table)?;
-        if differing == 0 || clock::now() > end {
-            return Ok((table, differing));
+        let mut found = BTreeMap::new();
+        for member in others {
+            let name = member.daemon.host.name();
+            found.extend(differences(&member.bindings()?, &table).into_iter().map(|(home, what)| ((name, home), what)));
         }
+        found.retain(|row, _| lasting.as_ref().is_none_or(|before: &BTreeMap<_, _>| before.contains_key(row)));
+        passes += 1;
+        if found.is_empty() || passes >= PASSES && clock::now() > end {
+            let differing = found.into_iter().map(|((name, home), what)| format!("{name}: {home} {what}"));
+            return Ok((table, differing.collect()));
+        }
+        lasting = Some(found);
         sleep(Duration::from_millis(200));
     }
 }
@@ -69,7 +80,7 @@ pub(crate) fn differing_from_store(members: &[Member]) -> Result<Vec<String>> {
         for member in members {
             let name = member.daemon.host.name();
             let all = differences(&member.bindings()?, &stored);
-            differing.extend(all.into_iter().map(|what| format!("{name}: {what}")));
+            differing.extend(all.into_iter().map(|(home, what)| format!("{name}: {home} {what}")));
         }
         if differing.is_empty() || clock::now() > end {
             return Ok(differing);
@@ -78,20 +89,12 @@ pub(crate) fn differing_from_store(members: &[Member]) -> Result<Vec<String>> {
     }
 }
 
-/// What differs of two tables.
-fn differences(table: &Table, expected: &Table) -> Vec<String> {
+/// The home addresses whose rows differ, and how.
+fn differences(table: &Table, expected: &Table) -> BTreeMap<String, String> {
     let homes: BTreeSet<&String> = table.keys().chain(expected.keys()).collect();
     let difference = |home: &String| {
         let (has, wanted) = (table.get(home), expected.get(home));
-        (has != wanted).then(|| format!("{home} is {has:?}, and {wanted:?} was expected"))
+        (has != wanted).then(|| (home.clone(), format!("is {has:?}, and {wanted:?} was expected")))
     };
     homes.into_iter().filter_map(difference).collect()
-}
-
-fn most_differing(members: &[Member], expected: &Table) -> Result<usize> {
-    let mut most = 0;
-    for member in members {
-        most = most.max(differences(&member.bindings()?, expected).len());
-    }
-    Ok(most)
 }
