@@ -9,10 +9,9 @@ use crate::topology::chain::Forwarding;
 use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
 use roam6_sim::LinkSpec;
 
-/// Two uplinks of one priority. Datagrams to and from this port are sent twice, others by the first uplink. Without probes, so
-/// that replication alone is measured: they take a path that is cut for 0.3 s again and again for dead, or degraded, and
-/// what is sent while one path is left to others for a second or more is sent once.
-const CONFIG: &str = "sharing = \"weights\"\n\n[mobile_router.probe]\nenabled = false\n\n\
+/// Two uplinks of one priority, with the probes of the defaults. Datagrams to and from this port are sent twice, others by the
+/// first uplink.
+const CONFIG: &str = "sharing = \"weights\"\n\n\
     [[mobile_router.flow]]\nprotocol = \"udp\"\ninside_ports = \"9100\"\nduplicate = 2\n\n\
     [[mobile_router.flow]]\nprotocol = \"udp\"\ninside_ports = \"9200\"\nuplink = \"up0\"\n";
 const DUPLICATED_PORT: u16 = 9100;

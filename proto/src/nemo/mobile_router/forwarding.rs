@@ -121,7 +121,8 @@ impl MobileRouter {
     /// home agent will have them before the next packet arrives.
     pub(super) fn care_of_in_use(&self) -> Vec<CareOf> {
         let works = |care_of: &&CareOf| self.uplink_of(care_of).is_some_and(|up| up.is_up() && !up.is_barred());
-        let speaks = |care_of: &&CareOf| !self.uplink_of(care_of).is_some_and(|uplink| uplink.prober.is_silent());
+        let is_lost = |uplink: &Uplink| uplink.prober.is_silent() && !self.keeps_for_copies(uplink);
+        let speaks = |care_of: &&CareOf| !self.uplink_of(care_of).is_some_and(is_lost);
         let served = self.registration.serving_home_agent();
         let pending = self.registration.pending().filter(|wanted| Some(wanted.home_agent) == served);
         let pending = pending.map(|wanted| wanted.care_of()).unwrap_or_default();

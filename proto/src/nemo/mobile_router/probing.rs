@@ -29,6 +29,8 @@ pub(super) enum Standing {
     Good,
     /// Registered, and used if no path is good.
     Last,
+    /// Registered for second copies although it is silent, and used if there is no other path.
+    Silent,
 }
 
 /// What a path is used for.
@@ -234,7 +236,11 @@ impl MobileRouter {
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
         let judged = uplink.filter(|uplink| self.config.probe.is_some() && uplink.config.quality_limits().is_limited());
         let degraded = judged.is_some_and(|uplink| uplink.prober.quality.degradation().is_some());
-        let is_last = |uplink: &Uplink| uplink.is_beyond_plan() || self.is_unconfirmed(uplink);
+        if uplink.is_some_and(|uplink| self.keeps_for_copies(uplink) && !uplink.prober.is_recovering()) {
+            return Standing::Silent;
+        }
+        let is_last =
+            |uplink: &Uplink| uplink.is_beyond_plan() || self.is_unconfirmed(uplink) || self.keeps_for_copies(uplink);
         if degraded || uplink.is_some_and(is_last) { Standing::Last } else { Standing::Good }
     }
 
@@ -271,10 +277,9 @@ impl MobileRouter {
 
     /// Gives the paths that others stand before the lowest priority, so that the home agent uses them last too.
     pub(super) fn put_last(&self, candidates: &mut [CareOf]) {
-        if candidates.iter().any(|care_of| self.standing(care_of.bid) == Standing::Good) {
-            for care_of in candidates.iter_mut().filter(|care_of| self.standing(care_of.bid) == Standing::Last) {
-                care_of.priority = LAST_PRIORITY;
-            }
+        let Some(best) = candidates.iter().map(|care_of| self.standing(care_of.bid)).min() else { return };
+        for care_of in candidates.iter_mut().filter(|care_of| self.standing(care_of.bid) > best) {
+            care_of.priority = LAST_PRIORITY;
         }
     }
 
@@ -284,7 +289,7 @@ impl MobileRouter {
         let answers =
             |care_of: &&CareOf| self.uplink_of(care_of).is_some_and(|up| up.is_up() && !up.prober.is_silent());
         let better = held.iter().filter(answers).any(|care_of| self.rank(care_of).0 == Standing::Good);
-        better && self.standing(bid) == Standing::Last
+        better && self.standing(bid) != Standing::Good
     }
 
     /// The quality of an uplink's path, once a probe was answered.

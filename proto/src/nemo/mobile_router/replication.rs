@@ -3,6 +3,7 @@
 
 use super::MobileRouter;
 use super::registration::CareOf;
+use super::uplink::Uplink;
 use crate::Outbox;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::config::nemo::LoadSharing;
@@ -81,6 +82,18 @@ impl MobileRouter {
                 ranked.first().map(|care_of| care_of.bid).into_iter().collect()
             }
         }
+    }
+
+    /// Whether the path of `uplink`, which probes found silent, stays registered as the last choice. A second copy by a path that
+    /// may be down costs nothing but octets, while the damping of probes would withhold a path that is cut now and then
+    /// just when the other one is cut.
+    pub(super) fn keeps_for_copies(&self, uplink: &Uplink) -> bool {
+        let is_held = || self.care_of_on(uplink).is_some_and(|care_of| self.is_held(&care_of));
+        self.asks_for_replication()
+            && self.ha_eliminates == Some(true)
+            && self.registers_several()
+            && uplink.prober.is_silent()
+            && (uplink.prober.is_recovering() || is_held())
     }
 
     /// Whether a flow may use the path of an uplink that is left to others for now, if `is_left`.

@@ -35,7 +35,8 @@ impl MobileRouter {
     }
 
     /// The care-of addresses of an update for all, best first. A silent path is left out as long as another one answers;
-    /// if none does, the home agent is at fault, and the registration stays, but for uplinks that do not reach it.
+    /// if none does, the home agent is at fault, and the registration stays, but for uplinks that do not reach it. One that
+    /// carries second copies is the last choice instead.
     ///
     /// A path over IPv4 or in UDP cannot be probed before it is registered, so it is left out until an update over it was answered;
     /// if no other path works, one after another is tried. Any path stands behind those that work until something has come
@@ -48,8 +49,9 @@ impl MobileRouter {
             let unproven = several && uplink.observed_care_of().is_some() && !registered(uplink);
             !uplink.prober.is_silent() && !unproven
         };
-        if usable.iter().any(proven) {
-            usable.retain(proven);
+        let recovers = |uplink: &&Uplink| uplink.prober.is_recovering() && self.keeps_for_copies(uplink);
+        if usable.iter().any(|uplink| proven(uplink) || recovers(uplink)) {
+            usable.retain(|uplink| proven(uplink) || self.keeps_for_copies(uplink));
         } else if let Some(tried) = self.unproven().next().filter(|_| several) {
             usable = vec![tried];
         } else if usable.iter().any(|uplink| !uplink.prober.is_silent()) {

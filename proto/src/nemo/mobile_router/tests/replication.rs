@@ -1,11 +1,12 @@
 //! Replicated flows: what the home agent is asked for, and what the tunnel gets (RFC 8655 §3.2.2.2, RFC 6089 §4.2).
 
-use super::mcoa::{both, sharing};
+use super::mcoa::{ON_CELL, ON_WIFI, both, sharing};
 use super::*;
 use crate::contract::command::MobileRouterCommand;
 use crate::contract::config::flow::{FlowRule, FlowSelector, Replication};
 use crate::contract::report::HostReport;
 use roam6_wire::mobility::{Capabilities, FlowIdentification};
+use std::collections::BTreeSet;
 
 fn rule(bid: u16, second: Option<u16>) -> FlowRule {
     let replication = Some(Replication { second: second.map(Bid) });
@@ -118,4 +119,34 @@ fn copies_end_with_one_of_the_uplinks() {
     bench.now = at(12_000);
     let outputs = bench.link(CELL, false);
     assert_eq!(asked(&update(&outputs)).0, [1]);
+}
+
+#[test]
+fn path_that_probes_found_silent_still_carries_second_copies() {
+    let mut config = sharing(LoadSharing::Weighted);
+    config.probe = Some(config::ProbeConfig::default());
+    config.uplinks[1].priority = config.uplinks[0].priority;
+    config.flows = vec![rule(0, None)];
+    let mut bench = both(config.clone());
+    bench.now = at(9000);
+    let flows = config.flows.clone();
+    let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::ReloadFlows(flows))));
+    answer(&mut bench, &update(&outputs), Some(Capabilities::ELIMINATION));
+    let mut now = 9000;
+    for answering in [&[1, 2][..], &[2], &[1, 2], &[1], &[1, 2], &[2], &[1, 2], &[1]].repeat(4) {
+        let end = now + 1000;
+        while now < end {
+            now += 200;
+            let outputs = bench.probe_if(now, |echo, _| answering.contains(&echo.identifier), |_| false);
+            for update in updates(&outputs) {
+                answer(&mut bench, &update, Some(Capabilities::ELIMINATION));
+            }
+            let copies = tunnel_flows(&bench).into_iter().flat_map(|(first, second)| [Some(first), second]);
+            let copies: BTreeSet<u16> = copies.flatten().collect();
+            assert_eq!(copies, BTreeSet::from([1, 2]), "{now} ms, {answering:?}");
+        }
+        let carries = |local: &str| bench.paths().contains(&(ip(local), 1));
+        assert!(answering.contains(&1) || !carries(ON_WIFI), "{now} ms: packets of other flows go by a silent path");
+        assert!(answering.contains(&2) || !carries(ON_CELL), "{now} ms: packets of other flows go by a silent path");
+    }
 }
