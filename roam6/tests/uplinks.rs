@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::capture::Capture;
-use testbed::{INGRESS, ROUTER, Running, Testbed, UPLINK, wait_or_report};
+use testbed::{BINARY, INGRESS, ROUTER, Running, Testbed, UPLINK, run, wait_or_report};
 
 fn has(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
@@ -31,6 +31,19 @@ impl Testbed {
 
     fn log(&self) -> String {
         fs::read_to_string(self.file("mr.log")).unwrap_or_default()
+    }
+
+    /// How many handovers by this cause the mobile router's metrics count: all, and those in the last bucket with a bound.
+    fn handovers(&self, cause: &str) -> (u64, u64) {
+        let mut metrics = self.router.command(&[BINARY, "metrics", "--run-dir"]);
+        let page = run(metrics.arg(self.file("mr").join("run")));
+        let value = |name: String| {
+            let line = page.lines().find_map(|line| line.strip_prefix(&name));
+            assert!(line.is_some(), "{name} is missing: {page}");
+            line.unwrap().trim().parse().unwrap()
+        };
+        let all = value(format!("roam6_handover_seconds_count{{cause=\"{cause}\"}}"));
+        (all, value(format!("roam6_handover_seconds_bucket{{cause=\"{cause}\",le=\"30\"}}")))
     }
 
     fn await_state(&self, state: &str) {
@@ -209,4 +222,26 @@ fn an_uplink_that_loses_packets_is_degraded() {
     assert!(log.contains("is degraded: ") && log.contains(" probes lost") && !log.contains("is down"), "{log}");
     assert!(!testbed.show("mr", "links").contains(" 0% "), "{}", testbed.show("mr", "links"));
     assert!(testbed.show("mr", "bindings").contains("bound"), "there is no better path");
+}
+
+/// The histogram of the metrics, scraped before and after the uplink in use loses its carrier.
+#[test]
+fn a_move_fills_the_handover_histogram() {
+    let Some(testbed) = Testbed::new("a_move_fills_the_handover_histogram") else { return };
+    testbed.enroll(&[]);
+    let _agent = testbed.start_agent();
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_with(&format!("[[mobile_router.uplink]]\ninterface = \"up1\"\n{INGRESS}"));
+    testbed.await_binding("2001:db8:2:");
+    wait_or_report("the first registration", || testbed.handovers("first") == (1, 1), || testbed.logs());
+    assert_eq!(testbed.handovers("link_down"), (0, 0), "{}", testbed.logs());
+    // The other uplink is there from now on; only it remains.
+    let _other = testbed.add_other_network();
+    testbed.await_binding("2001:db8:4:");
+    let before: Vec<_> = ["link_down", "planned"].map(|cause| testbed.handovers(cause).0).into();
+    assert_eq!(before[0], 0, "{}", testbed.logs());
+    let in_use = if before[1] == 0 { "visit0" } else { "visit1" };
+    testbed.agent.shell(&format!("ip link set {in_use} down"));
+    wait_or_report("a handover because of the link", || testbed.handovers("link_down") == (1, 1), || testbed.logs());
+    assert_eq!(testbed.handovers("first"), (1, 1), "{}", testbed.logs());
 }
