@@ -1,7 +1,7 @@
 //! Files that are written completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -42,6 +42,18 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Why a file was not written, with the cure if the error names one.
+pub(crate) fn not_written(path: &Path, error: &io::Error) -> String {
+    let folder = folder_of(path).display();
+    let cure = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => format!("; free space there, see: df -h {folder}"),
+        ErrorKind::ReadOnlyFilesystem => format!("; mount it writable: mount -o remount,rw {folder}"),
+        ErrorKind::PermissionDenied => "; run this as root".to_owned(),
+        _ => String::new(),
+    };
+    format!("{}: {error}{cure}", path.display())
+}
+
 /// Creates a file with these permissions and syncs it to disk; the file must not exist.
 pub(crate) fn create(path: &Path, text: &(impl AsRef<[u8]> + ?Sized), mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
@@ -63,4 +75,21 @@ pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     }
     fs::rename(new, path)?;
     File::open(folder_of(path))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_file_system_is_said_with_its_cure() {
+        let full = OpenOptions::new().write(true).open("/dev/full").and_then(|mut file| file.write_all(b"x"));
+        let said = not_written(Path::new("/etc/roam6/mr.key"), &full.unwrap_err());
+        assert!(
+            said.starts_with("/etc/roam6/mr.key: ") && said.ends_with("; free space there, see: df -h /etc/roam6"),
+            "{said}"
+        );
+        let other = not_written(Path::new("mr.key"), &io::Error::from(ErrorKind::AlreadyExists));
+        assert!(!other.contains(';'), "{other}");
+    }
 }

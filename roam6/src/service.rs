@@ -114,7 +114,7 @@ impl NewFiles {
     /// # Errors
     /// It exists, or cannot be written.
     pub(crate) fn create(&mut self, path: &Path, text: &str, mode: u32) -> Result<(), String> {
-        let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
+        let wrong = |error: std::io::Error| crate::files::not_written(path, &error);
         std::fs::create_dir_all(crate::files::folder_of(path)).map_err(wrong)?;
         crate::files::create(path, text, mode).map_err(wrong)?;
         self.written.push(path.to_owned());

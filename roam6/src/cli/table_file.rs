@@ -150,7 +150,7 @@ impl TableFile {
     }
 
     fn write(&self, text: &str) -> Result<(), String> {
-        files::replace(&self.path, text, files::SECRET).map_err(|error| format!("{}: {error}", self.path.display()))
+        files::replace(&self.path, text, files::SECRET).map_err(|error| files::not_written(&self.path, &error))
     }
 }
 

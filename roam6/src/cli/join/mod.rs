@@ -198,15 +198,19 @@ fn refuse_expired(invitation: &Invitation, prompt: Prompt) -> Result<(), Failure
     let from = format!("From {} for {}", invitation.home_agent, prefixes.join(", "));
     if now < CLOCK_IS_SET {
         prompt.say(format!(
-            "{from}. The clock of this host is not set: whether the invitation has expired is not known."
+            "{from}. The clock of this host is not set: the home agent decides whether the invitation has expired."
         ));
         return Ok(());
     }
     if expires <= now {
         let when = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(expires));
         let name = if invitation.name.is_empty() { "NAME" } else { &invitation.name };
+        let clock = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(now));
         let cure = format!("ask for another one (at the home agent: roam6 invite {name} --again)");
-        return Err(Failure::Other(format!("the invitation has expired at {when}; {cure}")));
+        return Err(Failure::Other(format!(
+            "the invitation has expired at {when}; {cure}. The clock of this host says {clock}: if that is wrong, set it and \
+             try again"
+        )));
     }
     let left = crate::config::duration::format_duration(Duration::from_secs(expires - now));
     prompt.say(format!("{from}, valid for {left}."));

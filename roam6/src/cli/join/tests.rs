@@ -89,4 +89,5 @@ fn an_expired_invitation_is_refused() {
     let old = Invitation { expires_unix: 1_700_000_000, ..van() };
     let Err(Failure::Other(why)) = refuse_expired(&old, prompt) else { panic!() };
     assert!(why.contains("expired at 2023-11-14T22:13:20Z") && why.contains("roam6 invite van --again"), "{why}");
+    assert!(why.contains("The clock of this host says 20") && why.contains("set it and try again"), "{why}");
 }
