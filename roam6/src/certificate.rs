@@ -5,6 +5,17 @@ use roam6_wire::security::{Certificate, Message, PublicKey, Signature, limits};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Seconds from 1970 to 2004, less the leap seconds since then, which TAI counts.
+const ITS_EPOCH: u64 = 1_072_915_200 - 5;
+
+/// Seconds of TAI since 2004.
+#[allow(clippy::disallowed_methods, reason = "validity of files, not a decision of an engine")]
+pub(crate) fn its_now() -> u64 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    unix.saturating_sub(ITS_EPOCH)
+}
 
 /// Reads the octets of a certificate in COER from a file.
 ///

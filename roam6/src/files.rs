@@ -63,7 +63,7 @@ pub(crate) fn create(path: &Path, text: &(impl AsRef<[u8]> + ?Sized), mode: u32)
 }
 
 /// Replaces a file atomically and keeps its permissions; a file that does not exist gets those of `mode`.
-pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, text: &(impl AsRef<[u8]> + ?Sized), mode: u32) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let new = Path::new(&name);

@@ -87,7 +87,12 @@ fn a_strict_station_knows_only_stations_that_sign_with_trusted_certificates() {
     let (table, _) = (make("lab"), make("other"));
     // It does not sign: the ticket is that of another station.
     let table: Vec<&str> = table.lines().filter(|line| !line.starts_with("tickets")).collect();
-    let table = table.join("\n");
+    let table = format!("{}\nrevocation_lists = [\"lab/root.crl\"]", table.join("\n"));
+    let revoke = |files: &[&str]| {
+        let files = files.iter().map(|file| folder.path().join(file));
+        run(Command::new(BINARY).args(["geo", "cert", "revoke"]).arg(folder.path().join("lab")).args(files))
+    };
+    revoke(&[]);
     place.shell("ip link add radio0 type veth peer name air && ip link set air up && ip link set radio0 up");
     let text = format!(
         "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[geo]\ninterfaces = [\"radio0\"]\n\
@@ -96,7 +101,7 @@ fn a_strict_station_knows_only_stations_that_sign_with_trusted_certificates() {
     );
     let config = folder.path().join("strict.toml");
     fs::write(&config, text).unwrap();
-    let _daemon = place.roam6(&config);
+    let daemon = place.roam6(&config);
     let run_dir = folder.path().join("run");
     let show = |part: &str| {
         let shown = place.command(&[BINARY, "show", part, "--run-dir", run_dir.to_str().unwrap()]).output();
@@ -130,10 +135,27 @@ fn a_strict_station_knows_only_stations_that_sign_with_trusted_certificates() {
     for number in 5..8 {
         assert!(!stations.contains(&format!("02:00:00:00:00:0{number}")), "{stations}");
     }
-    let counters = show("counters");
+    let count = |reason: &str| -> u64 {
+        let counters = show("counters");
+        let name = format!("dropped_{reason} ");
+        counters.lines().find_map(|line| line.strip_prefix(&name)).unwrap().trim().parse().unwrap()
+    };
     for reason in ["not_authenticated", "bad_authenticator", "unknown_certificate"] {
-        assert!(counters.contains(&format!("dropped_{reason}")), "{counters}");
+        assert!(count(reason) > 0, "{}", show("counters"));
     }
+    assert_eq!(count("invalid_certificate"), 0, "{}", show("counters"));
+    // The authority of the station is revoked while the daemon runs.
+    revoke(&["lab/aa.cert"]);
+    run(Command::new("kill").args(["-HUP", &daemon.0.id().to_string()]));
+    let is_refused = || {
+        send();
+        count("invalid_certificate") > 0
+    };
+    wait_or_report("no station of the revoked authority was refused", is_refused, || {
+        fs::read_to_string(config.with_extension("log")).unwrap() + &show("counters")
+    });
+    let log = fs::read_to_string(config.with_extension("log")).unwrap();
+    assert!(log.contains("revoked certificates: 1") && !log.contains("need a restart"), "{log}");
 }
 
 /// Two stations that sign, with certificates of one lab.

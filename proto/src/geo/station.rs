@@ -321,6 +321,8 @@ impl GeoStation {
                     facilities.announce(announcement.as_deref().cloned());
                 }
             }
+            #[cfg(feature = "geo-security")]
+            Command::Geo(GeoCommand::ReloadRevoked(revoked)) => self.router.set_revoked(revoked),
             _ => {}
         }
     }

@@ -130,6 +130,10 @@ mod tests {
             let text = fs::read_to_string(folder.path().join("completions").join(file)).unwrap();
             for command in commands() {
                 assert!(text.contains(command.get_name()), "{file}: {}", command.get_name());
+                // clap_complete completes for fish the options of two levels of commands.
+                if file == "roam6.fish" && command.get_bin_name().is_some_and(|name| name.split(' ').count() > 3) {
+                    continue;
+                }
                 for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
                     assert!(text.contains(option), "{file}: {option}");
                 }

@@ -4,10 +4,10 @@
 use super::spanned::Spanned;
 use super::toml_reader::{OneOrMore, from_toml, plain_toml};
 use crate::config::duration::HumanDuration;
-#[cfg(feature = "geo-security")]
-use crate::config::geo_tickets;
 use crate::config::source::{Diagnostics, Problem};
 use crate::config::{announce, check, geo_security};
+#[cfg(feature = "geo-security")]
+use crate::config::{geo_revocation, geo_tickets};
 use crate::daemon::position::track::Track;
 use core::f64::consts::PI;
 use core::ops::{Range, RangeInclusive};
@@ -51,6 +51,9 @@ pub(crate) struct Geo {
     /// The keys that sign its packets.
     #[cfg(feature = "geo-security")]
     pub(crate) keys: Vec<geo_tickets::TicketKey>,
+    /// When its lists of revoked certificates expire.
+    #[cfg(feature = "geo-security")]
+    pub(crate) lists: Vec<geo_revocation::ListExpiry>,
 }
 
 impl Geo {
@@ -64,6 +67,14 @@ impl Geo {
         if let Some(facilities) = &mut self.config.facilities {
             facilities.announcement = announcement;
         }
+        self
+    }
+
+    /// The same with the revoked certificates of another, which a reload may change.
+    #[cfg(feature = "geo-security")]
+    pub(crate) fn with_revoked_of(mut self, other: &Geo) -> Geo {
+        self.config.security.revoked.clone_from(&other.config.security.revoked);
+        self.lists.clone_from(&other.lists);
         self
     }
 }
@@ -287,6 +298,8 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> O
         awake,
         #[cfg(feature = "geo-security")]
         keys: security.keys,
+        #[cfg(feature = "geo-security")]
+        lists: security.lists,
     })
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Section {
     #[cfg(feature = "geo-security")]
     revoked: Vec<Spanned<String>>,
     #[cfg(feature = "geo-security")]
+    revocation_lists: Vec<Spanned<PathBuf>>,
+    #[cfg(feature = "geo-security")]
     tickets: Option<Spanned<PathBuf>>,
     #[cfg(feature = "geo-security")]
     pseudonyms: Option<Spanned<bool>>,
@@ -30,6 +32,8 @@ pub(crate) struct Security {
     pub(crate) config: SecurityConfig,
     #[cfg(feature = "geo-security")]
     pub(crate) keys: Vec<super::geo_tickets::TicketKey>,
+    #[cfg(feature = "geo-security")]
+    pub(crate) lists: Vec<super::geo_revocation::ListExpiry>,
 }
 
 plain_toml!(SecurityMode);
@@ -39,6 +43,7 @@ from_toml!(Section {
     #[cfg(feature = "geo-security")] trust = Vec::new(),
     #[cfg(feature = "geo-security")] issuers = Vec::new(),
     #[cfg(feature = "geo-security")] revoked = Vec::new(),
+    #[cfg(feature = "geo-security")] revocation_lists = Vec::new(),
     #[cfg(feature = "geo-security")] tickets,
     #[cfg(feature = "geo-security")] pseudonyms,
     #[cfg(feature = "geo-security")] verify_rate,
@@ -62,9 +67,9 @@ pub(crate) use certificates::validate;
 mod certificates {
     use super::{Section, Security};
     use crate::certificate::{read as read_certificate, verify};
-    use crate::config::geo_tickets;
     use crate::config::source::Diagnostics;
     use crate::config::spanned::Spanned;
+    use crate::config::{geo_revocation, geo_tickets};
     use roam6_proto::contract::config::geo::{CertificateOctets, SecurityConfig, SecurityMode};
     use roam6_wire::security::{Certificate, HashedId8, IssuerIdentifier};
     use std::collections::BTreeMap;
@@ -76,7 +81,9 @@ mod certificates {
     /// Checks the table. Without it secured packets are relayed.
     pub(crate) fn validate(section: Option<&Section>, diagnostics: &mut Diagnostics<'_>) -> Security {
         let mode = section.and_then(|section| section.mode.as_ref()).map_or(SecurityMode::Relay, |mode| **mode);
-        let Some(section) = section else { return Security { config: mode.into(), keys: Vec::new() } };
+        let Some(section) = section else {
+            return Security { config: mode.into(), keys: Vec::new(), lists: Vec::new() };
+        };
         match &section.mode {
             Some(written) if mode.verifies() && section.trust.is_empty() => {
                 let hint = "write trust = [\"root.cert\"], the certificate of a root authority";
@@ -95,6 +102,7 @@ mod certificates {
         diagnostics.limit(&section.trust, MAX_LIST, "root authorities", "list fewer");
         diagnostics.limit(&section.issuers, MAX_LIST, "authorisation authorities", "list fewer");
         diagnostics.limit(&section.revoked, MAX_LIST, "revoked certificates", "list fewer");
+        diagnostics.limit(&section.revocation_lists, MAX_LIST, "revocation lists", "list fewer");
         let revoked = section.revoked.iter().filter_map(|written| digest(written, diagnostics)).collect();
         let verify_rate = diagnostics.number(&section.verify_rate, "verify_rate", 100..=100_000);
         let config = SecurityConfig { mode, revoked, ..SecurityConfig::default() };
@@ -112,7 +120,7 @@ mod certificates {
     }
 
     /// Reads the certificates, and verifies their signatures.
-    fn read(section: &Section, config: SecurityConfig, diagnostics: &mut Diagnostics<'_>) -> Security {
+    fn read(section: &Section, mut config: SecurityConfig, diagnostics: &mut Diagnostics<'_>) -> Security {
         let mut octets_of = |written: &[Spanned<PathBuf>]| -> Vec<(Vec<u8>, std::ops::Range<usize>)> {
             let read = |path: &Spanned<PathBuf>| match read_certificate(&diagnostics.source.resolve(path)) {
                 Ok(octets) => Some((octets, path.span())),
@@ -161,6 +169,8 @@ mod certificates {
             let authority = Certificate::parse(octets).ok()?;
             Some((authority.digest(), authority))
         }));
+        let (revoked, lists) = geo_revocation::read(&section.revocation_lists, &known, diagnostics);
+        config.revoked.extend(revoked);
         let (tickets, keys) =
             section.tickets.as_ref().map(|written| geo_tickets::read(written, &known, diagnostics)).unwrap_or_default();
         let octets = |list: Vec<(Vec<u8>, _)>| list.into_iter().map(|(octets, _)| CertificateOctets(octets)).collect();
@@ -172,6 +182,6 @@ mod certificates {
         let pseudonyms = pseudonyms.is_some();
         let config =
             SecurityConfig { roots: octets(roots), authorities: octets(issuers), tickets, pseudonyms, ..config };
-        Security { config, keys }
+        Security { config, keys, lists }
     }
 }

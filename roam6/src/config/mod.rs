@@ -9,6 +9,8 @@ mod encrypt;
 pub(crate) mod fleet;
 mod flow;
 pub(crate) mod geo;
+#[cfg(feature = "geo-security")]
+pub(crate) mod geo_revocation;
 mod geo_security;
 #[cfg(feature = "geo-security")]
 pub(crate) mod geo_tickets;

@@ -218,6 +218,8 @@ impl Daemon {
         for warning in host_check::warnings(&self.config) {
             self.log(Level::Warning, &warning);
         }
+        #[cfg(feature = "geo-security")]
+        self.warn_of_outdated_lists();
         self.log(Level::Info, &format!("{} is ready: {}", self.config.name, roles::describe(&self.config)));
         self.notify.ready();
         self.reload_outdated_table();

@@ -191,6 +191,8 @@ impl Daemon {
         self.apply_role(new.mnpp, |config| &mut config.mnpp, |mnpp| Command::Mnpp(MnppCommand::Reload(mnpp)));
         if let Some(geo) = new.geo {
             self.apply_announcement(&geo);
+            #[cfg(feature = "geo-security")]
+            self.apply_revoked(&geo);
         }
         self.update_esp_receiver();
         #[cfg(feature = "relay")]
@@ -243,6 +245,27 @@ impl Daemon {
         self.apply_order(Command::Geo(GeoCommand::ReloadAnnouncement(announcement.map(Box::new))));
     }
 
+    #[cfg(feature = "geo-security")]
+    fn apply_revoked(&mut self, new: &Geo) {
+        let Some(old) = &self.config.geo else { return };
+        let revoked = &new.config.security.revoked;
+        let is_changed = old.config.security.revoked != *revoked;
+        self.config.geo = self.config.geo.take().map(|old| old.with_revoked_of(new));
+        if is_changed {
+            self.log(Level::Info, &format!("revoked certificates: {}", revoked.len()));
+            self.apply_order(Command::Geo(GeoCommand::ReloadRevoked(revoked.clone())));
+        }
+        self.warn_of_outdated_lists();
+    }
+
+    /// Logs the revocation lists whose successors are due.
+    #[cfg(feature = "geo-security")]
+    pub(super) fn warn_of_outdated_lists(&self) {
+        let now = crate::certificate::its_now();
+        let lists = self.config.geo.iter().flat_map(|geo| &geo.lists);
+        lists.filter_map(|list| list.warning(now)).for_each(|warning| self.log(Level::Warning, &warning));
+    }
+
     fn update_esp_receiver(&self) {
         let received = self.host.receive_plain_esp(uses_esp(&self.config));
         received.unwrap_or_else(|error| self.log(Level::Error, &error.to_string()));
@@ -286,7 +309,12 @@ fn restart_only_changes(old: &Config, new: &Config) -> Vec<&'static str> {
             settings
         })
     };
-    let geo = |config: &Config| config.geo.clone().map(|geo| geo.with_announcement(None));
+    let geo = |config: &Config| {
+        let geo = config.geo.clone().map(|geo| geo.with_announcement(None));
+        #[cfg(feature = "geo-security")]
+        let geo = geo.map(|geo| new.geo.iter().fold(geo, Geo::with_revoked_of));
+        geo
+    };
     let changes = [
         ("name", old.name != new.name),
         ("run_dir", old.run_dir != new.run_dir),

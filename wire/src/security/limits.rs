@@ -2,6 +2,10 @@
 
 /// Octets of a whole envelope: a frame, and what a jumbo frame would hold beyond it.
 pub const ENVELOPE: usize = 2304;
+/// Octets of a signed list in a file: certificate revocation lists.
+pub const LIST: usize = 16_384;
+/// Entries of a certificate revocation list.
+pub const REVOKED: usize = 1024;
 /// Octets of a certificate. Certificates of stations have about 200, those of authorities up to 600.
 pub const CERTIFICATE: usize = 1024;
 /// Entries of a list of permissions.

@@ -15,6 +15,7 @@ mod header_info;
 pub mod limits;
 mod permissions;
 mod region;
+mod revocation;
 mod signed_data;
 
 pub use certificate::{Certificate, CertificateId, IssuerIdentifier, TimeUnit, ValidityPeriod};
@@ -28,4 +29,5 @@ pub use permissions::{
     SubjectPermissions,
 };
 pub use region::{GeographicRegion, IdentifiedRegion, IdentifiedRegions, Points};
+pub use revocation::RevocationList;
 pub use signed_data::{SignedData, SignerIdentifier};

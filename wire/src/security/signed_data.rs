@@ -64,6 +64,18 @@ impl<'a> SignedData<'a> {
     /// # Errors
     /// [`Malformed`] if they are none, or such as ETSI TS 103 097 does not allow.
     pub fn read(octets: &'a [u8]) -> Result<SignedData<'a>, Malformed> {
+        SignedData::read_limited(octets, limits::ENVELOPE)
+    }
+
+    /// Reads signed data that do not come from the air: lists of authorities, which are longer than frames.
+    ///
+    /// # Errors
+    /// As [`SignedData::read`].
+    pub fn read_list(octets: &'a [u8]) -> Result<SignedData<'a>, Malformed> {
+        SignedData::read_limited(octets, limits::LIST)
+    }
+
+    fn read_limited(octets: &'a [u8], most: usize) -> Result<SignedData<'a>, Malformed> {
         let mut reader = Reader::new("signed data", octets);
         expect(&mut reader, "security version", VERSION)?;
         expect(&mut reader, "security content", coer::FIRST + SIGNED)?;
@@ -72,14 +84,14 @@ impl<'a> SignedData<'a> {
         expect(&mut reader, "SignedDataPayload", DATA_PRESENT)?;
         expect(&mut reader, "payload version", VERSION)?;
         expect(&mut reader, "payload content", coer::FIRST + UNSECURED)?;
-        let payload = coer::octets(&mut reader, "payload", limits::ENVELOPE)?;
+        let payload = coer::octets(&mut reader, "payload", most)?;
         let header = HeaderInfo::read(&mut reader)?;
         let to_be_signed = coer::between(&start, &reader);
         let signer = SignerIdentifier::read(&mut reader)?;
         let signature = Signature::read(&mut reader)?;
         let length = reader.position();
-        if length > limits::ENVELOPE {
-            return Err(Malformed { what: "envelope octets", at: 0, why: Why::TooMany(limits::ENVELOPE) });
+        if length > most {
+            return Err(Malformed { what: "envelope octets", at: 0, why: Why::TooMany(most) });
         }
         Ok(SignedData { payload, header, hash, signer, signature, length, to_be_signed })
     }
@@ -130,7 +142,8 @@ impl<'a> SignerIdentifier<'a> {
     }
 }
 
-fn expect(reader: &mut Reader<'_>, what: &'static str, expected: u8) -> Result<(), Malformed> {
+/// Reads an octet that has one value only.
+pub(super) fn expect(reader: &mut Reader<'_>, what: &'static str, expected: u8) -> Result<(), Malformed> {
     let at = reader.position();
     let has = reader.u8()?;
     if has == expected { Ok(()) } else { Err(Malformed { what, at, why: Why::Value(has.into()) }) }

@@ -28,4 +28,6 @@ pub enum GeoCommand {
     /// Replaces the service announcement (SAM) of the station.
     #[serde(rename = "announce")]
     ReloadAnnouncement(Option<Box<Announcement>>),
+    /// Replaces the digests of revoked certificates (HashedId8).
+    ReloadRevoked(Vec<[u8; 8]>),
 }

@@ -173,6 +173,14 @@ impl GeoRouter {
         self
     }
 
+    /// Replaces the digests of revoked certificates.
+    #[cfg(feature = "geo-security")]
+    pub fn set_revoked(&mut self, revoked: &[[u8; 8]]) {
+        if let Some(verifier) = &mut self.verifier {
+            verifier.set_revoked(revoked);
+        }
+    }
+
     /// Octets by which security makes a packet of IPv6 longer.
     pub fn security_overhead(&self) -> u32 {
         #[cfg(feature = "geo-security")]

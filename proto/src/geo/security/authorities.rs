@@ -124,6 +124,10 @@ impl Authorities {
         Authorities { known, revoked: config.revoked.iter().copied().map(HashedId8).collect(), learnt: 0 }
     }
 
+    pub(super) fn set_revoked(&mut self, revoked: &[[u8; 8]]) {
+        self.revoked = revoked.iter().copied().map(HashedId8).collect();
+    }
+
     /// The certificate with this short name; none of a root, which nobody learns from other stations.
     pub(super) fn find(&self, name: HashedId3) -> Option<&[u8]> {
         let found = self.known.iter().find(|(digest, authority)| digest.short() == name && authority.issuer.is_some());

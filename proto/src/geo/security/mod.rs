@@ -155,6 +155,11 @@ impl Verifier {
         })
     }
 
+    /// Replaces the digests of revoked certificates; what was verified before is checked against them with its next packet.
+    pub fn set_revoked(&mut self, revoked: &[[u8; 8]]) {
+        self.authorities.set_revoked(revoked);
+    }
+
     /// The certificate of an authority with this short name.
     pub fn authority(&self, name: HashedId3) -> Option<&[u8]> {
         self.authorities.find(name)

@@ -105,6 +105,13 @@ Keys are of NIST P-256 (PKCS#8 PEM), certificates in COER, as other ITS stations
 
 Example: roam6 geo cert make /etc/roam6/lab --count 3")]
     Make(MakeArgs),
+    /// Issue the list of revoked certificates (CRL) of the root authority of a lab, in place of the former one
+    #[command(after_help = "\
+The list is written to FOLDER/root.crl (ETSI TS 102 941) and has only the certificates that are named. Without any, it
+is empty. Stations that name it in revocation_lists read it again on SIGHUP.
+
+Example: roam6 geo cert revoke /etc/roam6/lab /etc/roam6/lab/tickets/at-02.cert")]
+    Revoke(RevokeArgs),
     /// Verify that a certificate leads to a trusted root authority, and is valid now
     #[command(after_help = "Example: roam6 geo cert verify tickets/at-01.cert aa.cert root.cert")]
     Verify {
@@ -130,6 +137,20 @@ pub(crate) struct MakeArgs {
     /// Number of authorisation tickets
     #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) count: u16,
+}
+
+/// See [`CertCommand::Revoke`].
+#[cfg(feature = "geo-security")]
+#[derive(Args)]
+pub(crate) struct RevokeArgs {
+    /// The directory that roam6 geo cert make has created
+    pub(crate) folder: std::path::PathBuf,
+    /// The certificates to revoke: of stations and authorities
+    #[arg(num_args = 0..=1024)]
+    pub(crate) certificates: Vec<std::path::PathBuf>,
+    /// Days until the next list (nextUpdate)
+    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u16).range(1..=3650))]
+    pub(crate) days: u16,
 }
 
 const TARGET_HELP: &str = "\

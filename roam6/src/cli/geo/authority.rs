@@ -1,28 +1,25 @@
 //! `roam6 geo cert make` and `roam6 geo cert verify`: certificates of a root authority, an authorisation authority and stations
 //! for a lab, and whether a station's certificate leads to a trusted root.
 
-use crate::certificate::{read, verify};
-use crate::cli::geo::args::MakeArgs;
+use crate::certificate::{its_now, read, verify};
+use crate::cli::geo::args::{MakeArgs, RevokeArgs};
 use crate::cli::output::print;
 use crate::exit::Failure;
-use crate::files::{SECRET, create};
+use crate::files::{SECRET, create, replace};
 use p256::SecretKey;
 use p256::ecdsa::signature::Signer;
 use p256::ecdsa::{Signature, SigningKey};
 use p256::elliptic_curve::sec1::ToEncodedPoint;
-use p256::pkcs8::{EncodePrivateKey, LineEnding};
+use p256::pkcs8::{DecodePrivateKey, EncodePrivateKey, LineEnding};
 use roam6_wire::security::{
-    Certificate, CertificateId, Curve, CurvePoint, Issuance, IssuerIdentifier, Psid, PsidSsp, PublicKey, Ssp, TimeUnit,
-    UnsignedCertificate, ValidityPeriod,
+    Certificate, CertificateId, Curve, CurvePoint, Issuance, IssuerIdentifier, Message, Psid, PsidSsp, PublicKey,
+    RevocationList, SignerField, Ssp, TimeUnit, UnsignedCertificate, UnsignedData, ValidityPeriod,
 };
 use rsa::rand_core::OsRng;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds from 1970 to 2004, less the leap seconds since then, which TAI counts.
-const ITS_EPOCH: u64 = 1_072_915_200 - 5;
 /// Certificates are valid since an hour ago: clocks of stations differ.
 const BEFORE: u64 = 3600;
 /// Years in which the authorities of a lab are valid.
@@ -37,6 +34,9 @@ const PERMISSIONS: [PsidSsp<'static>; 5] = [
     PsidSsp { psid: Psid::SAM, ssp: Ssp::Absent },
     PsidSsp { psid: Psid::IPV6, ssp: Ssp::Absent },
 ];
+/// What roots sign beside certificates: revocation lists, of version 1.
+const ROOT_PERMISSIONS: [PsidSsp<'static>; 1] = [PsidSsp { psid: Psid::CRL, ssp: Ssp::Bitmap(&[1]) }];
+const SECONDS_OF_DAY: u64 = 86_400;
 const OCTETS_OF_COORDINATE: usize = 32;
 /// Permissions of files without secrets.
 const PUBLIC: u32 = 0o644;
@@ -111,7 +111,11 @@ fn issue(
         id,
         validity: ValidityPeriod { start: u32::try_from(start).unwrap_or(u32::MAX), unit, duration },
         region: None,
-        app_permissions: if issuance.is_some() { &[] } else { &PERMISSIONS },
+        app_permissions: match (issuer, issuance) {
+            (None, _) => &ROOT_PERMISSIONS,
+            (_, Some(_)) => &[],
+            (_, None) => &PERMISSIONS,
+        },
         issue_permissions: issuance,
         key: PublicKey { curve: Curve::NistP256, point },
     };
@@ -121,11 +125,41 @@ fn issue(
     Ok(Issued { octets: unsigned.emit((r.into(), s.into())), key })
 }
 
-/// Seconds of TAI since 2004.
-#[allow(clippy::disallowed_methods, reason = "a command of the user, not an engine")]
-fn its_now() -> u64 {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    unix.saturating_sub(ITS_EPOCH)
+/// Issues the revocation list of the root of a lab, in place of the former one.
+///
+/// # Errors
+/// A file cannot be read or written, or is no certificate or key of a lab.
+pub(crate) fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
+    let refuse = |path: &Path, why: String| Failure::Other(format!("{}: {why}", path.display()));
+    let path = |name| args.folder.join(name);
+    let root = read(&path("root.cert")).map_err(Failure::Other)?;
+    let root = Certificate::parse(&root).map_err(|error| Failure::Other(error.to_string()))?;
+    let pem =
+        std::fs::read_to_string(path("root.key")).map_err(|error| refuse(&path("root.key"), error.to_string()))?;
+    let key = SecretKey::from_pkcs8_pem(&pem).map_err(|error| refuse(&path("root.key"), error.to_string()))?;
+    let digest = |file: &PathBuf| {
+        let octets = read(file).map_err(Failure::Other)?;
+        Certificate::parse(&octets).map(|revoked| revoked.digest()).map_err(|error| refuse(file, error.to_string()))
+    };
+    let now = its_now();
+    let seconds = |time: u64| u32::try_from(time).unwrap_or(u32::MAX);
+    let list = RevocationList {
+        this_update: seconds(now),
+        next_update: seconds(now + u64::from(args.days) * SECONDS_OF_DAY),
+        entries: args.certificates.iter().map(digest).collect::<Result<_, _>>()?,
+    };
+    let payload = list.emit();
+    let to_be_signed = UnsignedData::new(&payload, Psid::CRL, now * 1_000_000).to_be_signed();
+    let signature: Signature = SigningKey::from(&key).sign(Message::of_data(&to_be_signed, &root).octets());
+    let (r, s) = signature.split_bytes();
+    let octets = UnsignedData::emit(&to_be_signed, SignerField::Digest(root.digest()), (r.into(), s.into()));
+    let file = path("root.crl");
+    replace(&file, &octets, PUBLIC).map_err(|error| refuse(&file, error.to_string()))?;
+    let absolute = std::path::absolute(&file).unwrap_or(file);
+    Ok(print(&format!(
+        "# {} revoked certificates; in [geo.security]:\nrevocation_lists = [{absolute:?}]\n",
+        list.entries.len()
+    )))
 }
 
 /// Follows the chain from the certificate in the first file to the trusted root in the last.

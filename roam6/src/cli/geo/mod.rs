@@ -75,6 +75,8 @@ pub(crate) fn run(command: &GeoCommand) -> Result<ExitCode, Failure> {
         #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Make(args)) => authority::make(args),
         #[cfg(feature = "geo-security")]
+        GeoCommand::Cert(CertCommand::Revoke(args)) => authority::revoke(args),
+        #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Verify { files }) => authority::verify_chain(files),
         #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Speed { json }) => speed::speed(*json),

@@ -152,7 +152,13 @@ fn security_of(text: &str) -> Result<roam6_proto::contract::config::geo::Securit
     for name in ["lab", "other"] {
         let args = crate::cli::geo::args::MakeArgs { folder: folder.path().join(name), count: 2 };
         assert!(crate::cli::geo::authority::make(&args).is_ok());
+        let certificates = ["aa.cert", "tickets/at-01.cert"].map(|file| args.folder.join(file)).to_vec();
+        let args = crate::cli::geo::args::RevokeArgs { folder: args.folder, certificates, days: 1 };
+        assert!(crate::cli::geo::authority::revoke(&args).is_ok());
     }
+    let mut changed = std::fs::read(folder.path().join("lab/root.crl")).unwrap();
+    *changed.last_mut().unwrap() ^= 1;
+    std::fs::write(folder.path().join("changed.crl"), changed).unwrap();
     let mut changed = std::fs::read(folder.path().join("lab/aa.cert")).unwrap();
     *changed.last_mut().unwrap() ^= 1;
     std::fs::write(folder.path().join("changed.cert"), changed).unwrap();
@@ -198,6 +204,26 @@ fn certificates_are_read_and_their_signatures_verified() {
     ] {
         let problems = security_of(&text).unwrap_err();
         assert!(problems.len() == 1 && problems[0].contains(problem), "{text}: {problems:?}");
+    }
+}
+
+#[cfg(feature = "geo-security")]
+#[test]
+fn revocation_lists_are_read_and_their_signatures_verified() {
+    let trust = "mode = \"strict\"\ntrust = [\"lab/root.cert\"]\nissuers = [\"lab/aa.cert\"]\n";
+    let listed = security_of(&format!("{trust}revocation_lists = [\"lab/root.crl\"]")).unwrap();
+    assert_eq!(listed.revoked.len(), 2);
+    let both = format!("{trust}revoked = [\"00ff00ff00ff00ff\"]\nrevocation_lists = [\"lab/root.crl\"]");
+    assert_eq!(security_of(&both).unwrap().revoked.len(), 3);
+    for (list, problem) in [
+        ("other/root.crl", "no root of trust has signed the list"),
+        ("changed.crl", "the signature of the list is invalid; get the list again from the root authority"),
+        ("empty.cert", "empty.cert: "),
+        ("lab/root.cert", "lab/root.cert: "),
+        ("no.crl", "no.crl: No such file or directory"),
+    ] {
+        let problems = security_of(&format!("{trust}revocation_lists = [\"{list}\"]")).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].contains(problem), "{list}: {problems:?}");
     }
 }
 

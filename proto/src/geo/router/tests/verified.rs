@@ -343,6 +343,24 @@ fn revoked_certificates_sign_nothing() {
 }
 
 #[test]
+fn certificates_revoked_later_sign_no_further_packet() {
+    let pki = Pki::new(SecurityMode::Strict);
+    let ticket = pki.ticket(9);
+    for digest in [ticket.digest(), pki.authority.digest()] {
+        let mut air = Air::row(1, 0.0, &Mib::default());
+        pki.equip(&mut air, &[]);
+        assert_eq!(air.try_frame(&envelope(&single_hop(&air, 9), &ticket, usual(&air))), DELIVERED);
+        air.stations.get_mut(&1).unwrap().router.set_revoked(&[digest.0]);
+        air.run(SECOND);
+        let later = envelope(&single_hop(&air, 9), &ticket, usual(&air));
+        assert_eq!(air.try_frame(&later), dropped(DropReason::InvalidCertificate));
+        air.stations.get_mut(&1).unwrap().router.set_revoked(&[]);
+        air.run(SECOND);
+        assert_eq!(air.try_frame(&envelope(&single_hop(&air, 9), &ticket, usual(&air))), DELIVERED);
+    }
+}
+
+#[test]
 fn a_packet_has_the_fields_and_the_service_of_its_content() {
     let (pki, mut air) = listener(SecurityMode::Strict);
     let (ticket, plain, now) = (pki.ticket(9), single_hop(&air, 9), usual(&air));
