@@ -48,7 +48,9 @@ pub fn load_or_create(state_dir: &Path) -> Result<PrivateKeys, Error> {
             file.read_to_string(&mut text).context(path.display())?;
             text
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => return create(state_dir, &path),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return create(state_dir, &path);
+        }
         Err(error) => return Err(error).context(path.display()),
     };
     let keys: Option<Vec<PrivateKey>> =
@@ -66,14 +68,23 @@ fn create(state_dir: &Path, path: &Path) -> Result<PrivateKeys, Error> {
         random.read_exact(&mut octets).context("/dev/random")?;
         keys.push(PrivateKey(octets));
     }
-    fs::create_dir_all(state_dir).context(state_dir.display())?;
+    write(state_dir, path, &keys).map_err(|error| {
+        let cure =
+            format!("{error}: the keys for encrypt are kept here: make state_dir writable, or choose another one");
+        Error::new(path.display(), cure)
+    })?;
+    Ok(PrivateKeys(keys))
+}
+
+fn write(state_dir: &Path, path: &Path, keys: &[PrivateKey]) -> std::io::Result<()> {
+    fs::create_dir_all(state_dir)?;
     let new = path.with_extension("new");
     let _ = fs::remove_file(&new);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).context(new.display())?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     let text: String = keys.iter().map(|key| hex::encode(&key.0) + "\n").collect();
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).context(new.display())?;
-    fs::rename(&new, path).context(path.display())?;
-    Ok(PrivateKeys(keys))
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
 }
 
 /// The public keys, which the kernel computes.
@@ -119,6 +130,8 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "00\n").unwrap();
         assert!(load_or_create(folder.path()).err().unwrap().to_string().contains("damaged"));
+        // A file in place of the state directory.
+        assert!(load_or_create(&path).err().unwrap().to_string().contains("make state_dir writable"));
     }
 
     #[test]
