@@ -4,6 +4,7 @@
 
 use crate::bed::{Daemon, Host};
 use crate::experiments::prelude::*;
+use crate::experiments::virtual_machine;
 use crate::load::datagrams::DatagramLoad;
 use std::net::Ipv6Addr;
 use std::process::{Command, Stdio};
@@ -41,11 +42,7 @@ fn run_in_virtual_machine(run: &mut Run) -> Result<()> {
     }
     let json = text.find("\n{").map_or(&*text, |begin| text.split_at(begin).1);
     let result: Value = serde_json::from_str(json.trim()).with_context(|| format!("no result: {text}{errors}"))?;
-    let list = |key: &str| result.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-    run.rows = list("rows");
-    run.faults = list("faults").iter().filter_map(|fault| fault.as_str().map(str::to_owned)).collect();
-    run.summary = result.get("summary").and_then(Value::as_object).cloned().unwrap_or_default();
-    run.summarise("kernel", result.pointer("/machine/kernel").cloned());
+    virtual_machine::take_over(run, &result);
     Ok(())
 }
 

@@ -24,6 +24,7 @@ mod nemo_boards;
 mod nemo_brownout;
 mod nemo_crash;
 mod nemo_duplicate;
+mod nemo_encrypted;
 mod nemo_firewall;
 mod nemo_fleet;
 mod nemo_fleet_kills;
@@ -47,6 +48,7 @@ mod shim6_negotiation;
 mod shim6_recovery;
 mod shim6_servers;
 mod shim6_throughput;
+mod virtual_machine;
 
 use prelude::{Result, Run};
 
@@ -159,6 +161,8 @@ experiments! {
     nemo_crash, "nemo/crash", Exact, Here, "kill -9 of home agent and mobile router under traffic";
     nemo_duplicate, "nemo/duplicate", Timed, Here,
         "flows that are sent by two uplinks at once: loss and copies through cuts and loss, and what other flows pay";
+    nemo_encrypted, "nemo/encrypted", Timed, OtherKernel,
+        "encrypt at both ends: plaintext on visited links, loss and gaps of moves, renewal of keys, attacks, instructions";
     nemo_firewall, "nemo/firewall", Timed, Here,
         "a stateful firewall on either end of the tunnel: packets that violate its rules, and its cost";
     nemo_fleet, "nemo/fleet", Timed, Here,

@@ -1,6 +1,7 @@
 //! Chains of hosts with a permanent packet counter at each end, and bursts of packets through them.
 
 use super::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
+use crate::bed::sandbox::KworkerTimes;
 use crate::topology::chain::{self, Chain, Forwarding};
 use anyhow::{Context, Result, anyhow};
 use std::ops::Range;
@@ -80,6 +81,9 @@ impl ChainBench {
         let frame = |flow| chain::ethernet_frame(from, to, &chain::udp_packet(octets, upward, flow));
         let frames: Vec<Vec<u8>> = flows.map(frame).collect();
         generator.send_burst(host, from, &frames, warm_up)?;
-        generator.send_burst(host, from, &frames, count)
+        let before = kind.uses_workers().then(KworkerTimes::now);
+        let mut burst = generator.send_burst(host, from, &frames, count)?;
+        burst.cpu_time += before.map(|before| KworkerTimes::now().cpu_time_since(&before)).unwrap_or_default();
+        Ok(burst)
     }
 }

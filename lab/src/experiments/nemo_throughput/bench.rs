@@ -64,7 +64,7 @@ impl ThroughputBench {
         };
         let place = middle.map(|(host, interface)| counter(generator, host, interface)).transpose()?;
         // WireGuard encrypts in worker threads.
-        let before = (kind == Forwarding::WireGuard).then(KworkerTimes::now);
+        let before = kind.uses_workers().then(KworkerTimes::now);
         let mut burst = generator.send_burst(host, from, &frames, count)?;
         burst.cpu_time += before.map(|before| KworkerTimes::now().cpu_time_since(&before)).unwrap_or_default();
         drop(place);

@@ -37,6 +37,8 @@ pub(crate) enum Forwarding {
     FlowBinding,
     /// The same, with a rule that sends other flows by both.
     Duplicate,
+    /// As [`Forwarding::Roam6`], encrypted.
+    Encrypted,
     /// By the kernel's segment routing with reduced encapsulation, from agent to router: the same packets on the wire.
     Seg6,
     /// By the kernel's IPv6-in-IPv6 tunnel: the same packets on the wire.
@@ -90,11 +92,17 @@ impl Forwarding {
             Forwarding::Udp6 => "udp6",
             Forwarding::FlowBinding => "shared",
             Forwarding::Duplicate => "twice",
+            Forwarding::Encrypted => "encrypted",
             Forwarding::Seg6 => "segments",
             Forwarding::Ip6tnl => "ip6tnl",
             Forwarding::WireGuard => "wireguard",
             Forwarding::Redirect => "ceiling",
         }
+    }
+
+    /// Whether packets are encrypted by the kernel's worker threads.
+    pub(crate) fn uses_workers(self) -> bool {
+        matches!(self, Forwarding::WireGuard | Forwarding::Encrypted)
     }
 
     fn has_two_uplinks(self) -> bool {
@@ -152,6 +160,7 @@ impl Chain {
             Forwarding::Roam6
             | Forwarding::FlowBinding
             | Forwarding::Duplicate
+            | Forwarding::Encrypted
             | Forwarding::Udp4
             | Forwarding::Udp6 => {
                 return self.start_roam6("");
@@ -196,8 +205,8 @@ impl Chain {
 
     /// Whether roam6 forwards the packets.
     fn has_tunnel(&self) -> bool {
-        use Forwarding::{Duplicate, FlowBinding, Roam6, Udp4, Udp6, Xdp};
-        [Roam6, Xdp, FlowBinding, Duplicate, Udp4, Udp6].contains(&self.forwarding)
+        use Forwarding::{Duplicate, Encrypted, FlowBinding, Roam6, Udp4, Udp6, Xdp};
+        [Roam6, Xdp, FlowBinding, Duplicate, Encrypted, Udp4, Udp6].contains(&self.forwarding)
     }
 
     /// The address of the mobile router's own sockets.

@@ -36,8 +36,9 @@ impl Chain {
             routers.iter().map(|(interface, _, prefix)| access_router::advertise(&self.agent, interface, prefix));
         let radvds = radvds.collect::<Result<_>>()?;
         let uplinks: Vec<&str> = uplinks.iter().map(|(_, uplink, _)| *uplink).collect();
+        let encrypt = if self.forwarding == Forwarding::Encrypted { "encrypt = true\n" } else { "" };
         let agent = format!(
-            "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n\
+            "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n{encrypt}\
              \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n{agent_ipv4}",
             nemo::home_address(0),
             nemo::mobile_network(0),
@@ -45,8 +46,11 @@ impl Chain {
             hex::encode(&nemo::key()),
         );
         let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
-        let mut router =
-            accel.to_owned() + &nemo::mobile_router_config(&self.router, 0, &uplinks)? + &router_ipv4 + &shares;
+        let mut router = accel.to_owned()
+            + &nemo::mobile_router_config(&self.router, 0, &uplinks)?
+            + encrypt
+            + &router_ipv4
+            + &shares;
         if self.forwarding == Forwarding::Udp6 {
             router = router.replace("interface = \"up0\"\n", "interface = \"up0\"\ntransport = \"udp\"\n");
         }

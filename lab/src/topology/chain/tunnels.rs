@@ -21,7 +21,7 @@ impl Forwarding {
     pub(crate) fn unavailable_reason(self) -> Result<Option<String>> {
         let device = match self {
             Forwarding::Ip6tnl => format!("{IP6TNL} local {HOME_AGENT} remote {PLAIN_ROUTER}"),
-            Forwarding::WireGuard => WIREGUARD.to_owned(),
+            Forwarding::WireGuard | Forwarding::Encrypted => WIREGUARD.to_owned(),
             _ => return Ok(None),
         };
         if self == Forwarding::WireGuard && host::run_command(Command::new("wg").arg("--version")).is_err() {
@@ -35,7 +35,7 @@ impl Forwarding {
 
     /// Whether packets of `octets` pass without fragmentation.
     pub(crate) fn fits(self, octets: usize) -> bool {
-        self != Forwarding::WireGuard || octets <= WIREGUARD_MTU
+        !self.uses_workers() || octets <= WIREGUARD_MTU
     }
 }
 

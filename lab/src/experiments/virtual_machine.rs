@@ -1,0 +1,53 @@
+//! Experiments that need another kernel: the same experiment runs again in a virtual machine, and its result is taken over.
+
+use super::prelude::*;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The exit status of `scripts/vm-run` where a program is missing.
+const MISSING: i32 = 77;
+/// Set inside of the virtual machine.
+const INSIDE_VARIABLE: &str = "ROAM6_LAB_VM";
+/// Runs an experiment and prints its result last, or what it said if there is no result.
+const INSIDE: &str = "\"$@\" --json /tmp/result.json >/tmp/lab.log 2>&1; status=$?; \
+    [ -s /tmp/result.json ] || cat /tmp/lab.log; echo; cat /tmp/result.json; exit $status";
+
+/// The processors of the virtual machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Processors {
+    /// Emulated in real time.
+    Timed,
+    /// One whose clock counts instructions.
+    Counted,
+}
+
+/// Whether this program runs in such a virtual machine.
+pub(super) fn is_inside() -> bool {
+    std::env::var_os(INSIDE_VARIABLE).is_some()
+}
+
+/// The result of this experiment in a virtual machine; the reason, if there can be none.
+pub(super) fn run_again(run: &Run, processors: Processors, limit: Duration) -> Result<Result<Value, String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the crate is in no workspace")?;
+    let mut command = Command::new(root.join("scripts/vm-run"));
+    command.current_dir(root).args(["-t", &limit.as_secs().to_string()]);
+    command.args((processors == Processors::Counted).then_some("-i"));
+    command.args(["env", &format!("{INSIDE_VARIABLE}=1"), "bash", "-c", INSIDE, "lab"]);
+    command.arg(std::env::current_exe()?).args(["run", &run.experiment]).args(run.quick.then_some("--quick"));
+    let output = command.stdin(Stdio::null()).output().context("scripts/vm-run")?;
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.code() == Some(MISSING) {
+        return Ok(Err(text.lines().chain(errors.lines()).last().unwrap_or_default().to_owned()));
+    }
+    let json = text.find("\n{").map_or(&*text, |begin| text.split_at(begin).1);
+    serde_json::from_str(json.trim()).map(Ok).with_context(|| format!("no result: {text}{errors}"))
+}
+
+/// Adds rows, failed checks and figures of a result to those of this run.
+pub(super) fn take_over(run: &mut Run, result: &Value) {
+    let list = |key: &str| result.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    run.rows.extend(list("rows"));
+    run.faults.extend(list("faults").iter().filter_map(|fault| fault.as_str().map(str::to_owned)));
+    run.summary.extend(result.get("summary").and_then(Value::as_object).cloned().unwrap_or_default());
+    run.summarise("kernel", result.pointer("/machine/kernel").cloned());
+}
