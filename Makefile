@@ -7,7 +7,7 @@ FLEET = --features roam6/fleet,roam6-lab/fleet
 # Package groups of scripts/install-deps; each goal narrows them down.
 DEPS = build fleet lab browser fuzz vm manual package cross boards
 
-.PHONY: help build demo demo-fleet demo-geonet demo-mptcp demo-shim6 test test-vm throughput-vm test-codecs test-lowend \
+.PHONY: help build demo demo-bonding demo-fleet demo-geonet demo-mptcp demo-shim6 test test-vm throughput-vm test-codecs test-lowend \
   measure-boards test-deb release verify-release lint fuzz report manual deb dist clean deps
 
 help: ## this list of goals
@@ -39,6 +39,11 @@ demo-mptcp: DEPS = build lab
 demo-mptcp: deps ## an MPTCP transfer: tunnel, direct path, a move, direct path again; plots the path of its bytes
 	$(CARGO) build --release -p roam6 -p roam6-lab $(FLEET)
 	target/release/roam6-lab demo-mptcp --svg target/demo-mptcp.svg
+
+demo-bonding: DEPS = build lab
+demo-bonding: deps ## one TCP download over two uplinks, of which one is pulled and comes back; plots the octets of each
+	$(CARGO) build --release -p roam6 -p roam6-lab $(FLEET)
+	target/release/roam6-lab demo-bonding --svg target/demo-bonding.svg
 
 demo-fleet: DEPS = build fleet lab
 demo-fleet: deps ## three home agents are one: one is cut off, one loses the store, one is upgraded; ends with a table

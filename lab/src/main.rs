@@ -80,6 +80,8 @@ enum Command {
     Demo(demo::Options),
     /// MPTCP: one transfer uses the tunnel, the direct path, moves, and uses the next direct path; shows the path of its bytes.
     DemoMptcp(demo::Options),
+    /// Bonding: one TCP download over two uplinks at once, of which one is pulled and comes back; shows the octets of each uplink.
+    DemoBonding(demo::Options),
     /// Shim6: two hosts, two providers; one provider after the other fails under two connections, which survive.
     DemoShim6(demo::Options),
     /// GeoNetworking: ping and TCP between a moving vehicle and a roadside unit over one, two and three hops.
@@ -133,6 +135,7 @@ fn execute(command: Command) -> Result<bool> {
         }
         Command::Demo(options) => demo::run(demo::nemo::scene, &options),
         Command::DemoMptcp(options) => demo::run(demo::mptcp::scene, &options),
+        Command::DemoBonding(options) => demo::run(demo::bonding::scene, &options),
         Command::DemoShim6(options) => demo::run(demo::shim6::scene, &options),
         Command::DemoGeonet { options, secured: false } => demo::run(demo::geonet::scene, &options),
         Command::DemoGeonet { options, secured: true } => demo::run(demo::geonet::secured_scene, &options),

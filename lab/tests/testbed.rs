@@ -123,6 +123,20 @@ fn mptcp_demo_switches_to_the_direct_path() {
 }
 
 #[test]
+fn bonding_demo_uses_both_uplinks() {
+    let roam6 = Path::new(LAB).with_file_name("roam6");
+    if skipped("bonding_demo_uses_both_uplinks", &["ip", "ping", "radvd", roam6.to_str().unwrap()]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("bonding.svg");
+    let output = Command::new(LAB).args(["demo-bonding", "--svg"]).arg(&picture).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(fs::read_to_string(picture).unwrap().contains("up1 is back"));
+}
+
+#[test]
 fn mptcp_model_delays_match_the_paper() {
     let roam6 = Path::new(LAB).with_file_name("roam6");
     let programs = ["ip", "ping", "radvd", "dhcpd", roam6.to_str().unwrap()];

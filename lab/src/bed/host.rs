@@ -165,6 +165,13 @@ pub(crate) fn cpu_time_of(pid: u32) -> Result<Duration> {
     Ok(clock_getcpuclockid(Pid::from_raw(i32::try_from(pid)?))?.now()?.into())
 }
 
+/// The relay process of the daemon of a host.
+pub(crate) fn relay_of(host: &Host) -> Result<u32> {
+    let file = host.folder().join("run/relay.pid");
+    let text = fs::read_to_string(&file).with_context(|| format!("no relay: {}", file.display()))?;
+    Ok(text.trim().parse()?)
+}
+
 /// A process that is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Process(pub(crate) Child);

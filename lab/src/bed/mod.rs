@@ -11,5 +11,5 @@ pub(crate) mod sandbox;
 pub(crate) mod tap;
 
 pub(crate) use daemon::{Daemon, Events, binary};
-pub(crate) use host::{Host, Process, run_command};
+pub(crate) use host::{Host, Process, cpu_time_of, relay_of, run_command};
 pub(crate) use link_emulator::{LinkEmulator, ObservedFrame, Port, Positions, Segment};

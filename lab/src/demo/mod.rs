@@ -1,5 +1,6 @@
 //! The demos: one runner and its scenes, one for each protocol and one for a fleet.
 
+pub(crate) mod bonding;
 pub(crate) mod fleet;
 pub(crate) mod geonet;
 pub(crate) mod mptcp;
@@ -99,18 +100,23 @@ impl Demo {
     /// Checks that both directions of a transfer delivered every byte.
     fn check_deliveries(&mut self, name: &str, deliveries: &[Delivery; 2]) {
         for (direction, delivery) in ["out", "in "].iter().zip(deliveries) {
-            let (sent, received) = (&delivery.sent, &delivery.received);
-            let digest = received.digest.get(..16).unwrap_or_default();
-            let word = if delivery.is_complete() { "equal" } else { "DIFFERENT" };
-            let error = received.error.as_ref().or(sent.error.as_ref()).map(|why| format!(" ({why})"));
-            let text = format!(
-                "{name} {direction}: {} bytes sent, {} received, sha256 {digest}.. {word}{}",
-                sent.bytes,
-                received.bytes,
-                error.unwrap_or_default()
-            );
-            self.check(delivery.is_complete(), text);
+            self.check_delivery(&format!("{name} {direction}"), delivery);
         }
+    }
+
+    /// Checks that one direction of a transfer delivered every byte.
+    fn check_delivery(&mut self, name: &str, delivery: &Delivery) {
+        let (sent, received) = (&delivery.sent, &delivery.received);
+        let digest = received.digest.get(..16).unwrap_or_default();
+        let word = if delivery.is_complete() { "equal" } else { "DIFFERENT" };
+        let error = received.error.as_ref().or(sent.error.as_ref()).map(|why| format!(" ({why})"));
+        let text = format!(
+            "{name}: {} bytes sent, {} received, sha256 {digest}.. {word}{}",
+            sent.bytes,
+            received.bytes,
+            error.unwrap_or_default()
+        );
+        self.check(delivery.is_complete(), text);
     }
 
     /// Dissects the capture. `describe` returns whether it has all expected packets, and a text with their number.

@@ -14,6 +14,7 @@ mod geonet_tcp;
 mod geonet_udp;
 mod geonet_v2i;
 mod lab_links;
+mod mptcp_bonding;
 mod mptcp_filtered;
 mod mptcp_handover;
 mod mptcp_many;
@@ -143,6 +144,8 @@ experiments! {
         "P3 Figs 10, 11: datagrams on channels of 802.11g and 802.11p: delivery, throughput; and the highest rate";
     geonet_v2i, "geonet/v2i", Exact, Here, "two vehicles and a roadside unit: direct, roadside and cellular paths; TCP survives";
     lab_links, "lab/links", Timed, Here, "the testbed itself: delay, loss and re-plugging of its links";
+    mptcp_bonding, "mptcp/bonding", Timed, Here,
+        "one TCP connection of plain hosts over all uplinks: goodput, silence when one is lost, set-up, processor time, memory";
     mptcp_filtered, "mptcp/filtered", Timed, Here,
         "a firewall filters the direct path while the tunnel works: whether connections survive, and how long they stall";
     mptcp_handover, "mptcp/handover", Timed, Here,

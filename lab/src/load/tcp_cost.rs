@@ -14,7 +14,16 @@ const CHUNK: usize = 1 << 16;
 
 /// Transfers `octets` over `flows` parallel connections; gigabits per second of CPU time.
 pub(crate) fn rate_per_cpu_second(ends: [Endpoint<'_>; 2], flows: usize, octets: usize) -> Result<f64> {
-    let pairs = bulk_tcp::connect(ends, 0, flows, TcpLimits::default())?;
+    transfer(bulk_tcp::connect(ends, 0, flows, TcpLimits::default())?, octets)
+}
+
+/// The same over one connection to this port.
+pub(crate) fn rate_per_cpu_second_to(ends: [Endpoint<'_>; 2], port: u16, octets: usize) -> Result<f64> {
+    transfer(bulk_tcp::connect(ends, port, 1, TcpLimits::default())?, octets)
+}
+
+fn transfer(pairs: Vec<(TcpStream, TcpStream)>, octets: usize) -> Result<f64> {
+    let flows = pairs.len();
     let before = sandbox::softirq_cpu_time();
     let took = std::thread::scope(|scope| -> Result<Duration> {
         let works: Vec<_> = pairs

@@ -184,6 +184,12 @@ impl Transfer {
         self.arrivals.iter().map(|arrivals| arrivals.longest_silence(begin, end)).max().unwrap_or_default()
     }
 
+    /// The same of the second endpoint alone.
+    pub(crate) fn forward_silence(&self, begin: u64, end: u64) -> u64 {
+        let [forward, _] = &self.arrivals;
+        forward.longest_silence(begin, end)
+    }
+
     /// Makes both ends stop writing.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);

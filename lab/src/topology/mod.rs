@@ -1,5 +1,6 @@
 //! The networks of the experiments and demos.
 
+pub(crate) mod bonding;
 pub(crate) mod chain;
 pub(crate) mod fleet;
 pub(crate) mod further_home;

@@ -55,7 +55,12 @@ impl Family {
 
 /// Builds home, backbone, and access networks of these families. `delay` is the one-way delay to the home agent.
 pub(crate) fn build(delay: Duration, vehicles: u8, families: [Family; 2]) -> Result<NemoNetwork> {
-    let mut network = NemoNetwork::build(delay, vehicles, HOME_AGENT_TABLE)?;
+    build_with(delay, vehicles, families, "")
+}
+
+/// [`build`] with these keys of the home agent.
+pub(crate) fn build_with(delay: Duration, vehicles: u8, families: [Family; 2], keys: &str) -> Result<NemoNetwork> {
+    let mut network = NemoNetwork::build(delay, vehicles, &format!("{keys}{HOME_AGENT_TABLE}"))?;
     network.core.set_sysctl("ipv4/ip_forward", "1")?;
     network.core.ip(&["address add 192.0.2.2/24 dev ha0"])?;
     network.ha.ip(&["address add 192.0.2.1/24 dev net0", "route add default via 192.0.2.2"])?;

@@ -39,6 +39,8 @@ pub(crate) enum Forwarding {
     Duplicate,
     /// As [`Forwarding::Roam6`], encrypted.
     Encrypted,
+    /// The same as [`Forwarding::FlowBinding`], with a rule that relays some connections over both.
+    Bonding,
     /// By the kernel's segment routing with reduced encapsulation, from agent to router: the same packets on the wire.
     Seg6,
     /// By the kernel's IPv6-in-IPv6 tunnel: the same packets on the wire.
@@ -93,6 +95,7 @@ impl Forwarding {
             Forwarding::FlowBinding => "shared",
             Forwarding::Duplicate => "twice",
             Forwarding::Encrypted => "encrypted",
+            Forwarding::Bonding => "bonded",
             Forwarding::Seg6 => "segments",
             Forwarding::Ip6tnl => "ip6tnl",
             Forwarding::WireGuard => "wireguard",
@@ -106,7 +109,7 @@ impl Forwarding {
     }
 
     fn has_two_uplinks(self) -> bool {
-        matches!(self, Forwarding::FlowBinding | Forwarding::Duplicate)
+        matches!(self, Forwarding::FlowBinding | Forwarding::Duplicate | Forwarding::Bonding)
     }
 }
 
@@ -161,6 +164,7 @@ impl Chain {
             | Forwarding::FlowBinding
             | Forwarding::Duplicate
             | Forwarding::Encrypted
+            | Forwarding::Bonding
             | Forwarding::Udp4
             | Forwarding::Udp6 => {
                 return self.start_roam6("");
@@ -205,8 +209,8 @@ impl Chain {
 
     /// Whether roam6 forwards the packets.
     fn has_tunnel(&self) -> bool {
-        use Forwarding::{Duplicate, Encrypted, FlowBinding, Roam6, Udp4, Udp6, Xdp};
-        [Roam6, Xdp, FlowBinding, Duplicate, Encrypted, Udp4, Udp6].contains(&self.forwarding)
+        use Forwarding::{Bonding, Duplicate, Encrypted, FlowBinding, Roam6, Udp4, Udp6, Xdp};
+        [Roam6, Xdp, FlowBinding, Duplicate, Bonding, Encrypted, Udp4, Udp6].contains(&self.forwarding)
     }
 
     /// The address of the mobile router's own sockets.
@@ -228,6 +232,18 @@ pub(crate) fn udp_packet(octets: usize, upward: bool, flow: u16) -> Vec<u8> {
     let udp = Udp { source, destination, payload: &payload }.emit(from, to);
     let class = if flow < FIRST_MARKED_FLOW { 0 } else { MARK << 2 };
     ip6::emit(&Header { traffic_class: class, ..Header::new(from, to) }, protocol::UDP, &udp)
+}
+
+/// An acknowledgement with data, of `octets`, of a connection from this port of the sink to that of the source.
+pub(crate) fn tcp_segment(octets: usize, upward: bool, (inside, outside): (u16, u16)) -> Vec<u8> {
+    const OFFSET_AND_FLAGS: [u8; 2] = [5 << 4, 0x10];
+    let (from, to) = if upward { (SINK, SOURCE) } else { (SOURCE, SINK) };
+    let (source, destination) = if upward { (inside, outside) } else { (outside, inside) };
+    let mut segment = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+    segment.extend([0; 8]);
+    segment.extend(OFFSET_AND_FLAGS);
+    segment.resize(octets.saturating_sub(ip6::HEADER_LENGTH), 0);
+    ip6::emit(&Header::new(from, to), protocol::TCP, &segment)
 }
 
 /// The packet with the outer header of the tunnel.

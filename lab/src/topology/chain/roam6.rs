@@ -1,12 +1,14 @@
 //! Home agent and mobile router in the middle of the chain.
 
-use super::{Chain, Forwarding, Running};
-use crate::bed::{Daemon, access_router};
+use super::{Chain, Forwarding, Running, TIMEOUT};
+use crate::bed::{Daemon, access_router, cpu_time_of, relay_of};
+use crate::clock;
 use crate::topology::nemo::{self, HOME_AGENT};
 use anyhow::{Context, Result};
 use roam6_proto::base::hex;
 use serde_json::Value;
 use std::fs;
+use std::time::Duration;
 
 /// Configuration of flow bindings and weights for the mobile router with two uplinks.
 const FLOW_CONFIG: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nuplink = \"up1\"\nprotocol = \"udp\"\n\
@@ -16,6 +18,11 @@ const FLOW_CONFIG: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nupli
 
 /// A rule for flows that are not measured.
 const DUPLICATE_RULE: &str = "\n[[mobile_router.flow]]\nuplink = [\"up0\", \"up1\"]\ndscp = \"va\"\nduplicate = 2\n";
+
+/// Rules for connections to port 9500, from inside and from outside.
+const BONDING_RULES: &str = "\n[[mobile_router.flow]]\nuplink = \"all\"\nprotocol = \"tcp\"\n\
+    correspondent_ports = \"9500\"\n\n[[mobile_router.flow]]\nuplink = \"all\"\nprotocol = \"tcp\"\n\
+    inside_ports = \"9500\"\n";
 
 /// The agent's IPv4 address on its link to the router, and the router's.
 const AGENT4: &str = "203.0.113.1";
@@ -28,6 +35,8 @@ impl Chain {
         let (uplinks, shares) = match self.forwarding {
             Forwarding::FlowBinding => (&visited[..], FLOW_CONFIG.to_owned()),
             Forwarding::Duplicate => (&visited[..], FLOW_CONFIG.to_owned() + DUPLICATE_RULE),
+            // The first rule that matches decides.
+            Forwarding::Bonding => (&visited[..], FLOW_CONFIG.replacen("\n\n[[", &format!("\n{BONDING_RULES}\n[["), 1)),
             _ => (&visited[..1], String::new()),
         };
         let (agent_ipv4, router_ipv4) = self.assign_ipv4()?;
@@ -36,9 +45,13 @@ impl Chain {
             routers.iter().map(|(interface, _, prefix)| access_router::advertise(&self.agent, interface, prefix));
         let radvds = radvds.collect::<Result<_>>()?;
         let uplinks: Vec<&str> = uplinks.iter().map(|(_, uplink, _)| *uplink).collect();
-        let encrypt = if self.forwarding == Forwarding::Encrypted { "encrypt = true\n" } else { "" };
+        let options = match self.forwarding {
+            Forwarding::Encrypted => "encrypt = true\n",
+            Forwarding::Bonding => "bond = true\n",
+            _ => "",
+        };
         let agent = format!(
-            "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n{encrypt}\
+            "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n{options}\
              \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n{agent_ipv4}",
             nemo::home_address(0),
             nemo::mobile_network(0),
@@ -48,7 +61,7 @@ impl Chain {
         let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
         let mut router = accel.to_owned()
             + &nemo::mobile_router_config(&self.router, 0, &uplinks)?
-            + encrypt
+            + if self.forwarding == Forwarding::Encrypted { "encrypt = true\n" } else { "" }
             + &router_ipv4
             + &shares;
         if self.forwarding == Forwarding::Udp6 {
@@ -78,6 +91,21 @@ impl Chain {
     /// The same, to be stopped and started.
     pub(crate) fn daemons_mut(&mut self) -> &mut [Daemon] {
         &mut self.running.daemons
+    }
+
+    /// Waits until the relays are connected.
+    pub(crate) fn wait_for_relays(&self) -> Result<()> {
+        let router = self.running.daemons.last().context("no daemon")?;
+        let ready = || router.show::<Value>("flows").ok()?.get("idle_bearers")?.as_u64().filter(|idle| *idle >= 4);
+        clock::wait_for(TIMEOUT, ready).map(drop).with_context(|| format!("no relay; {}", router.log_tail()))
+    }
+
+    /// Processor time that the relays have used so far; none if there are none.
+    pub(crate) fn relay_cpu_time(&self) -> Result<Duration> {
+        if self.forwarding != Forwarding::Bonding {
+            return Ok(Duration::ZERO);
+        }
+        [&self.agent, &self.router].into_iter().map(|host| cpu_time_of(relay_of(host)?)).sum()
     }
 
     /// The number of bindings of the home agent.
