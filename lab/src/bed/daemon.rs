@@ -63,6 +63,11 @@ pub(crate) fn binary() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Private memory (resident, anonymous) of a process, octets.
+pub(crate) fn anonymous_memory_of(pid: u32) -> Result<u64> {
+    Ok(status_field(&format!("/proc/{pid}/status"), "RssAnon")? * 1024)
+}
+
 /// A number in a status file of procfs.
 fn status_field(path: &str, name: &str) -> Result<u64> {
     let status = fs::read_to_string(path)?;
@@ -178,7 +183,7 @@ impl Daemon {
 
     /// Private memory (resident, anonymous), octets.
     pub(crate) fn anonymous_memory(&self) -> Result<u64> {
-        Ok(status_field(&format!("/proc/{}/status", self.pid()?), "RssAnon")? * 1024)
+        anonymous_memory_of(self.pid()?)
     }
 
     /// Resources used so far.

@@ -10,6 +10,6 @@ pub(crate) mod link_emulator;
 pub(crate) mod sandbox;
 pub(crate) mod tap;
 
-pub(crate) use daemon::{Daemon, Events, binary};
+pub(crate) use daemon::{Daemon, Events, anonymous_memory_of, binary};
 pub(crate) use host::{Host, Process, cpu_time_of, relay_of, run_command};
 pub(crate) use link_emulator::{LinkEmulator, ObservedFrame, Port, Positions, Segment};

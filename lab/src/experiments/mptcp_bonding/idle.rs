@@ -1,6 +1,7 @@
 //! What open connections that are idle cost each end in memory: of the kernel, whose sockets are counted by its slab caches, and of
 //! the relays.
 
+use crate::bed::anonymous_memory_of;
 use crate::experiments::prelude::*;
 use crate::topology::bonding::{BONDED, BondingBed, TUNNELLED};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -59,13 +60,8 @@ fn open(bed: &BondingBed, port: u16, count: usize) -> Result<Vec<(TcpStream, Tcp
 }
 
 fn now(bed: &BondingBed) -> Result<Memory> {
-    let relays = bed.relays()?.into_iter().map(|pid| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let number = line.and_then(|line| line.split_whitespace().next()).context("no RssAnon")?;
-        Ok(number.parse::<f64>()?)
-    });
-    Ok(Memory { kernel: slab_octets()? / 1024.0, relays: relays.sum::<Result<f64>>()? })
+    let relays = bed.relays()?.into_iter().map(anonymous_memory_of).sum::<Result<u64>>()?;
+    Ok(Memory { kernel: slab_octets()? / 1024.0, relays: relays as f64 / 1024.0 })
 }
 
 /// Octets of the objects in use.
