@@ -7,8 +7,8 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds from 1970 to 2004, less the leap seconds since then, which TAI counts.
-const ITS_EPOCH: u64 = 1_072_915_200 - 5;
+/// Seconds of UTC from 1970 to the epoch of ITS times, 2004, less the leap seconds since then, which TAI counts.
+pub(crate) const ITS_EPOCH: u64 = 1_072_915_200 - 5;
 
 /// Seconds of TAI since 2004.
 #[allow(clippy::disallowed_methods, reason = "validity of files, not a decision of an engine")]

@@ -2,7 +2,7 @@
 //! signature is verified if the certificate of the signer is in the same file.
 
 use super::capture;
-use crate::certificate::verify;
+use crate::certificate::{ITS_EPOCH, verify};
 use crate::cli::output::{print, to_json};
 use crate::exit::Failure;
 use core::time::Duration;
@@ -20,9 +20,6 @@ use std::time::UNIX_EPOCH;
 
 /// Octets of the largest file that is read.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
-/// Seconds from 1970 to 2004, and the leap seconds since then, which TAI counts.
-const ITS_EPOCH: u64 = 1_072_915_200;
-const LEAP_SECONDS: u64 = 5;
 
 /// A certificate or an envelope.
 #[derive(Debug, Serialize)]
@@ -271,7 +268,7 @@ fn verdict(signature: Option<bool>) -> &'static str {
 
 /// Seconds of TAI since 2004 as UTC.
 fn utc(seconds: u64) -> String {
-    let unix = ITS_EPOCH.saturating_add(seconds).saturating_sub(LEAP_SECONDS);
+    let unix = ITS_EPOCH.saturating_add(seconds);
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(unix));
     // The formatter knows years of four digits only.
     let known = time.filter(|_| unix < 253_402_300_800);
