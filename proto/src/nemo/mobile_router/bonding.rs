@@ -34,10 +34,10 @@ impl MobileRouter {
         }
     }
 
-    /// Whether the path answers, if only once: that is enough after all paths were silent. A silent one has no endpoint, even if
-    /// there is no other: with a new endpoint its subflows begin anew as soon as it answers, while those of before would
-    /// wait for their retransmission timeout (RFC 6298 §5.5). One that has not answered yet has none either: an MP_PRIO that
-    /// follows a join before its handshake is complete is lost, and the subflow would remain a backup.
+    /// Whether the path has an MPTCP endpoint: one reply to a probe is enough after all paths were silent. A silent path has no
+    /// endpoint, even if there is no other path: an endpoint that is added with the first reply gets new subflows at once, whereas existing
+    /// subflows wait for their retransmission timeout (RFC 6298 §5.5). Nor has a path without any reply so far: an MP_PRIO
+    /// option sent before the handshake of an MP_JOIN is complete is lost, and the subflow would remain a backup.
     fn bears_subflows(&self, care_of: &CareOf) -> bool {
         let answers = |uplink: &Uplink| {
             let prober = &uplink.prober;

@@ -92,7 +92,7 @@ impl MobileRouter {
         let due = self.unmapped().filter(|uplink| self.path_update_at(uplink) <= now);
         let uplink = due.min_by_key(|uplink| (uplink.ipv4.mapping.unanswered, uplink.config.priority))?;
         let (mut care_of, bid) = (uplink.observed_care_of()?, uplink.config.bid);
-        if self.standing(bid) == Standing::Last {
+        if self.standing(bid) != Standing::Good {
             care_of.priority = LAST_PRIORITY;
         }
         let round_trip = self.uplinks.iter().filter_map(|uplink| uplink.prober.round_trip()).max();

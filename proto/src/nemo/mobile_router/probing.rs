@@ -236,11 +236,10 @@ impl MobileRouter {
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
         let judged = uplink.filter(|uplink| self.config.probe.is_some() && uplink.config.quality_limits().is_limited());
         let degraded = judged.is_some_and(|uplink| uplink.prober.quality.degradation().is_some());
-        if uplink.is_some_and(|uplink| self.keeps_for_copies(uplink) && !uplink.prober.is_recovering()) {
-            return Standing::Silent;
+        if let Some(uplink) = uplink.filter(|uplink| self.keeps_for_copies(uplink)) {
+            return if uplink.prober.is_recovering() { Standing::Last } else { Standing::Silent };
         }
-        let is_last =
-            |uplink: &Uplink| uplink.is_beyond_plan() || self.is_unconfirmed(uplink) || self.keeps_for_copies(uplink);
+        let is_last = |uplink: &Uplink| uplink.is_beyond_plan() || self.is_unconfirmed(uplink);
         if degraded || uplink.is_some_and(is_last) { Standing::Last } else { Standing::Good }
     }
 
