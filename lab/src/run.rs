@@ -12,6 +12,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+/// A part of an experiment: what it measures, and how.
+pub(crate) type Part = (&'static str, fn(&mut Run) -> Result<()>);
+
 /// A run and its findings so far.
 pub(crate) struct Run {
     /// The name of the experiment.
@@ -54,6 +57,17 @@ impl Run {
     /// Begins the next step and shows `what` it does.
     pub(crate) fn step(&self, what: &str) {
         self.progress.step(what);
+    }
+
+    /// Runs the parts of an experiment, a step each. One that fails is a fault, and hides no figure of another one.
+    pub(crate) fn run_parts(&mut self, parts: &[Part]) {
+        self.set_steps(parts.len());
+        for (name, part) in parts {
+            self.step(name);
+            if let Err(error) = part(self) {
+                self.faults.push(format!("{name}: {error:#}"));
+            }
+        }
     }
 
     /// Adds a figure to the summary.

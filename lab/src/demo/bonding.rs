@@ -3,7 +3,6 @@
 use super::Demo;
 use crate::bed::Segment;
 use crate::clock;
-use crate::load::Transfer;
 use crate::report::chart::{Chart, Point, Series, Style, block_row};
 use crate::threads::Shared;
 use crate::topology::bonding::{ALONE, BONDED, BondingBed, link};
@@ -39,7 +38,7 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     for (uplink, port) in ALONE.into_iter().enumerate() {
         let transfer = bed.send(false, port)?;
         sleep(WARM_UP);
-        alone.push(rate(&transfer));
+        alone.push(transfer.forward_rate(SPAN));
         transfer.finish(WARM_UP)?;
         demo.status(format!("a download by up{uplink} alone: {:.1} Mbit/s", alone.last().unwrap_or(&0.0)));
     }
@@ -48,7 +47,7 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     let transfer = bed.send(false, BONDED)?;
     demo.action("one download by both begins");
     sleep(PART.saturating_sub(SPAN));
-    let both = rate(&transfer);
+    let both = transfer.forward_rate(SPAN);
     let share = both / sum;
     demo.timed_check(share >= LEAST_SHARE, format!("both: {both:.1} Mbit/s, {share:.2} of the sum"));
     demo.action("up1 is pulled");
@@ -70,13 +69,6 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     let run = DemoRun { frames, began, ended, moves: [(pulled, "up1 is pulled"), (back, "up1 is back")] };
     run.plot(demo);
     Ok(Some(run.chart()))
-}
-
-/// Mbit/s that arrive now.
-fn rate(transfer: &Transfer) -> f64 {
-    let (before, began) = (transfer.received_octets()[0], clock::now());
-    sleep(SPAN);
-    (transfer.received_octets()[0] - before) as f64 * 8.0 / began.elapsed().as_secs_f64() / 1e6
 }
 
 /// Observes frames towards the vehicle.

@@ -7,12 +7,10 @@ use crate::experiments::prelude::*;
 use crate::experiments::virtual_machine;
 use crate::load::datagrams::DatagramLoad;
 use std::net::Ipv6Addr;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Starts the virtual machine; prints the result.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/radios-vm");
-/// Its exit status where a program is missing.
-const MISSING: i32 = 77;
 /// Set inside of the virtual machine.
 const INSIDE_VARIABLE: &str = "ROAM6_LAB_RADIOS";
 /// The paper's rates, kbit/s, and payloads that are not fragmented.
@@ -34,15 +32,10 @@ fn run_in_virtual_machine(run: &mut Run) -> Result<()> {
     run.step("in a virtual machine");
     let mut script = Command::new(SCRIPT);
     script.arg(std::env::current_exe()?).args(run.quick.then_some("--quick"));
-    let output = script.stdin(Stdio::null()).output().context(SCRIPT)?;
-    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.code() == Some(MISSING) {
-        run.summarise("absent", text.lines().chain(errors.lines()).last().unwrap_or_default());
-        return Ok(());
+    match virtual_machine::result_of(&mut script)? {
+        Ok(result) => virtual_machine::take_over(run, &result),
+        Err(why) => run.summarise("absent", why),
     }
-    let json = text.find("\n{").map_or(&*text, |begin| text.split_at(begin).1);
-    let result: Value = serde_json::from_str(json.trim()).with_context(|| format!("no result: {text}{errors}"))?;
-    virtual_machine::take_over(run, &result);
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use super::prelude::*;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The exit status of `scripts/vm-run` where a program is missing.
+/// The exit status of a script that starts a virtual machine where a program is missing.
 const MISSING: i32 = 77;
 /// Set inside of the virtual machine.
 const INSIDE_VARIABLE: &str = "ROAM6_LAB_VM";
@@ -34,7 +34,13 @@ pub(super) fn run_again(run: &Run, processors: Processors, limit: Duration) -> R
     command.args((processors == Processors::Counted).then_some("-i"));
     command.args(["env", &format!("{INSIDE_VARIABLE}=1"), "bash", "-c", INSIDE, "lab"]);
     command.arg(std::env::current_exe()?).args(["run", &run.experiment]).args(run.quick.then_some("--quick"));
-    let output = command.stdin(Stdio::null()).output().context("scripts/vm-run")?;
+    result_of(&mut command)
+}
+
+/// The result that a script which starts a virtual machine prints; the reason, if there can be none.
+pub(super) fn result_of(script: &mut Command) -> Result<Result<Value, String>> {
+    let name = script.get_program().display().to_string();
+    let output = script.stdin(Stdio::null()).output().context(name)?;
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.code() == Some(MISSING) {
         return Ok(Err(text.lines().chain(errors.lines()).last().unwrap_or_default().to_owned()));

@@ -1,7 +1,6 @@
 //! Chains of hosts with a permanent packet counter at each end, and bursts of packets through them.
 
 use super::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
-use crate::bed::sandbox::KworkerTimes;
 use crate::topology::chain::{self, Chain, Forwarding};
 use anyhow::{Context, Result, anyhow};
 use std::ops::Range;
@@ -76,14 +75,21 @@ impl ChainBench {
         flows: Range<u16>,
         (warm_up, count): (u32, u32),
     ) -> Result<Burst> {
+        self.send_packets((kind, upward), flows, (warm_up, count), |flow| chain::udp_packet(octets, upward, flow))
+    }
+
+    /// The same of packets of any kind, by flow.
+    pub(crate) fn send_packets(
+        &mut self,
+        (kind, upward): (Forwarding, bool),
+        flows: Range<u16>,
+        (warm_up, count): (u32, u32),
+        packet: impl Fn(u16) -> Vec<u8>,
+    ) -> Result<Burst> {
         let (chain, generator) = self.parts(kind)?;
         let (host, from, to) = if upward { (&chain.sink, "d0", "in0") } else { (&chain.source, "s0", "h0") };
-        let frame = |flow| chain::ethernet_frame(from, to, &chain::udp_packet(octets, upward, flow));
-        let frames: Vec<Vec<u8>> = flows.map(frame).collect();
+        let frames: Vec<Vec<u8>> = flows.map(|flow| chain::ethernet_frame(from, to, &packet(flow))).collect();
         generator.send_burst(host, from, &frames, warm_up)?;
-        let before = kind.uses_workers().then(KworkerTimes::now);
-        let mut burst = generator.send_burst(host, from, &frames, count)?;
-        burst.cpu_time += before.map(|before| KworkerTimes::now().cpu_time_since(&before)).unwrap_or_default();
-        Ok(burst)
+        kind.with_workers(|| generator.send_burst(host, from, &frames, count))
     }
 }

@@ -172,6 +172,14 @@ impl Transfer {
         self.arrivals.each_ref().map(Arrivals::total)
     }
 
+    /// Mbit/s that arrive at the second endpoint in the next `span`.
+    pub(crate) fn forward_rate(&self, span: Duration) -> f64 {
+        let ([before, _], began) = (self.received_octets(), clock::now());
+        std::thread::sleep(span);
+        let [after, _] = self.received_octets();
+        (after - before) as f64 * 8.0 / began.elapsed().as_secs_f64() / 1e6
+    }
+
     /// Whether bytes arrive at both ends within `timeout`.
     pub(crate) fn is_progressing(&self, timeout: Duration) -> bool {
         let then = self.received_octets();

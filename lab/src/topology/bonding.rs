@@ -2,7 +2,7 @@
 
 use super::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
 use super::uplinks::{self, Family, ROUTER_KEYS};
-use crate::bed::relay_of;
+use crate::bed::{Daemon, relay_of};
 use crate::clock;
 use crate::load::{Endpoint, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
@@ -39,15 +39,23 @@ pub(crate) fn link(rate: u64, round_trip: u64) -> LinkSpec {
     }
 }
 
-/// Flow rules for connections to these ports from inside, and from outside.
+/// Flow rules of an uplink, or of `all`, for connections to this port from inside, and from outside.
+pub(crate) fn rule(uplink: &str, port: u16) -> String {
+    let keys = ["correspondent_ports", "inside_ports"];
+    let rule =
+        |key| format!("\n[[mobile_router.flow]]\nuplink = \"{uplink}\"\nprotocol = \"tcp\"\n{key} = \"{port}\"\n");
+    keys.map(rule).concat()
+}
+
 fn rules() -> String {
-    let rule = |uplink: &str, port: u16| {
-        ["correspondent_ports", "inside_ports"].map(|key| {
-            format!("\n[[mobile_router.flow]]\nuplink = \"{uplink}\"\nprotocol = \"tcp\"\n{key} = \"{port}\"\n")
-        })
-    };
     let [first, second] = ALONE;
-    [rule("all", BONDED), rule("up0", first), rule("up1", second)].concat().concat()
+    [rule("all", BONDED), rule("up0", first), rule("up1", second)].concat()
+}
+
+/// Waits until a mobile router has bearers for new connections.
+pub(crate) fn wait_for_bearers(router: &Daemon) -> Result<()> {
+    let ready = || router.show::<Value>("flows").ok()?.get("idle_bearers")?.as_u64().filter(|idle| *idle >= 4);
+    clock::wait_for(TIMEOUT, ready).map(drop).with_context(|| format!("no relay; {}", router.log_tail()))
 }
 
 impl BondingBed {
@@ -75,7 +83,7 @@ impl BondingBed {
         bed.vehicle.wait_until_connected(CORRESPONDENT)?;
         let at = bed.plug(1)?;
         bed.vehicle.wait_registered(at, 2)?;
-        bed.wait_for_bearers()?;
+        wait_for_bearers(&bed.vehicle.daemon).with_context(|| bed.network.home_agent.log_tail())?;
         Ok(bed)
     }
 
@@ -126,12 +134,6 @@ impl BondingBed {
     /// What `roam6 show flows` shows at the mobile router.
     pub(crate) fn flows(&self) -> Result<Value> {
         self.vehicle.daemon.show("flows")
-    }
-
-    /// Waits until the mobile router has bearers for new connections.
-    pub(crate) fn wait_for_bearers(&self) -> Result<()> {
-        let ready = || self.flows().ok()?.get("idle_bearers")?.as_u64().filter(|idle| *idle >= 4);
-        clock::wait_for(TIMEOUT, ready).map(drop).with_context(|| format!("no relay; {}", self.logs()))
     }
 
     /// Waits until the only relayed connection has a subflow on each uplink that is no backup.

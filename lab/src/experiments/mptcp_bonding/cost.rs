@@ -67,12 +67,8 @@ fn put(series: &mut [[Vec<f64>; 2]; 2], way: usize, place: usize, value: f64) {
 
 /// Segments of connections that no rule selects.
 fn send_segments(bench: &mut ChainBench, (kind, upward): (Forwarding, bool), count: u32) -> Result<Burst> {
-    let (chain, generator) = bench.parts(kind)?;
-    let (host, from, to) = if upward { (&chain.sink, "d0", "in0") } else { (&chain.source, "s0", "h0") };
-    let frame = |flow| chain::ethernet_frame(from, to, &chain::tcp_segment(PACKET, upward, (UNBONDED, 20_000 + flow)));
-    let frames: Vec<Vec<u8>> = (0..FLOWS).map(frame).collect();
-    generator.send_burst(host, from, &frames, WARM_UP)?;
-    generator.send_burst(host, from, &frames, count)
+    let segment = |flow| chain::tcp_segment(PACKET, upward, (UNBONDED, 20_000 + flow));
+    bench.send_packets((kind, upward), 0..FLOWS, (WARM_UP, count), segment)
 }
 
 /// Processor seconds of hosts, relays and softirq threads for a gigabit by one connection.

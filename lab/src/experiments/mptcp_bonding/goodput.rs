@@ -73,10 +73,7 @@ fn measure(run: &mut Run, bed: &BondingBed, links: &str) -> Result<[Option<Estim
 fn rate(bed: &BondingBed, upward: bool, port: u16, [warm_up, span]: [Duration; 2]) -> Result<f64> {
     let transfer = bed.send(upward, port)?;
     sleep(warm_up);
-    let (before, began) = (transfer.received_octets()[0], clock::now());
-    sleep(span);
-    let octets = transfer.received_octets()[0] - before;
-    let rate = octets as f64 * 8.0 / began.elapsed().as_secs_f64() / 1e6;
+    let rate = transfer.forward_rate(span);
     transfer.finish(Duration::from_secs(3))?;
     Ok(rate)
 }

@@ -8,9 +8,7 @@ mod outage;
 mod setup;
 
 use crate::experiments::prelude::*;
-
-/// A part of the experiment. If it fails, the others go on.
-type Part = (&'static str, fn(&mut Run) -> Result<()>);
+use crate::run::Part;
 
 const PARTS: [Part; 7] = [
     ("goodput of 20 Mbit/s 40 ms and 30 Mbit/s 80 ms", goodput::measure_usual),
@@ -23,12 +21,6 @@ const PARTS: [Part; 7] = [
 ];
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    run.set_steps(PARTS.len());
-    for (name, measure) in PARTS {
-        run.step(name);
-        if let Err(why) = measure(run) {
-            run.faults.push(format!("{name}: {why:#}"));
-        }
-    }
+    run.run_parts(&PARTS);
     Ok(())
 }

@@ -56,7 +56,7 @@ fn held_back(observed: &Observed, seen: usize) -> Option<Vec<u8>> {
     later.find(|packet| Datagram::parse(packet).is_ok_and(|datagram| is_second(datagram.source))).cloned()
 }
 
-/// The update built anew, with the authenticator that it had, with or without the option of its WireGuard key.
+/// The update, encoded again with its original authenticator; `removes_key`: without its WireGuard Key option.
 fn rewritten(packet: &[u8], removes_key: bool) -> Option<Vec<u8>> {
     let datagram = Datagram::parse(packet).ok()?;
     let (home, agent) = (datagram.real_source(), datagram.real_destination());

@@ -10,10 +10,19 @@ mod testbed;
 
 use crate::experiments::prelude::*;
 use crate::experiments::virtual_machine::{self, Processors};
+use crate::run::Part;
 use crate::topology::chain::Forwarding;
 
 /// The longest time of a virtual machine, in a quick and in a full run.
 const LIMITS: [Duration; 2] = [Duration::from_secs(900), Duration::from_secs(5400)];
+
+/// All but the instructions.
+const PARTS: [Part; 4] = [
+    ("moves and restarts", moves::measure),
+    ("two uplinks, planned moves", paths::move_planned),
+    ("two uplinks, renewal of session keys", paths::renew_keys),
+    ("replay and downgrade", attacks::measure),
+];
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
     if clock::counts_instructions() {
@@ -24,36 +33,16 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         if let Some(why) = missing {
             skip(run, &why);
         } else {
-            measure(run);
+            run.run_parts(&PARTS);
         }
         return Ok(());
     }
     match missing {
-        None => measure(run),
+        None => run.run_parts(&PARTS),
         Some(_) => measure_elsewhere(run, Processors::Timed),
     }
     measure_elsewhere(run, Processors::Counted);
     Ok(())
-}
-
-/// A part of the experiment.
-type Step = fn(&mut Run) -> Result<()>;
-
-/// All but the instructions. A step that fails is a fault, and hides no figure of another one.
-fn measure(run: &mut Run) {
-    let steps: [(&str, Step); 4] = [
-        ("moves and restarts", moves::measure),
-        ("two uplinks, planned moves", paths::move_planned),
-        ("two uplinks, renewal of session keys", paths::renew_keys),
-        ("replay and downgrade", attacks::measure),
-    ];
-    run.set_steps(steps.len());
-    for (name, step) in steps {
-        run.step(name);
-        if let Err(error) = step(run) {
-            run.faults.push(format!("{name}: {error:#}"));
-        }
-    }
 }
 
 fn measure_elsewhere(run: &mut Run, processors: Processors) {

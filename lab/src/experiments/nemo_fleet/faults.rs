@@ -79,8 +79,7 @@ pub(super) fn measure_partitions(run: &mut Run, network: &FleetNetwork, updates:
     run.summarise("partition_healed_ms_max", round(heals));
     run.summarise("partition_answered_twice", twice);
     run.require_bound("partition_answered_twice");
-    require_common_table(run, network, "partition_divergent")?;
-    Ok(())
+    require_common_table(run, network, "partition_divergent")
 }
 
 fn set_partition(network: &FleetNetwork, partition: &Partition, on: bool) -> Result<()> {
@@ -139,8 +138,7 @@ pub(super) fn measure_slow_store(run: &mut Run, network: &FleetNetwork, updates:
         (1..=MEMBERS).try_for_each(|number| network.cut(number, false))?;
         network.wait_all_healthy()?;
     }
-    require_common_table(run, network, "slow_store_divergent")?;
-    Ok(())
+    require_common_table(run, network, "slow_store_divergent")
 }
 
 /// Why a member is in its state.

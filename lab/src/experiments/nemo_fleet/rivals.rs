@@ -106,8 +106,7 @@ pub(super) fn measure_rivals(run: &mut Run, network: &FleetNetwork, updates: &mu
     run.summarise("rivals_answered_twice", twice);
     run.summarise("rivals_without_winner", refused);
     run.require_bound("rivals_answered_twice");
-    require_common_table(run, network, "rivals_divergent")?;
-    Ok(())
+    require_common_table(run, network, "rivals_divergent")
 }
 
 /// Sequence numbers that were accepted twice, and pairs of which none was accepted.

@@ -2,7 +2,6 @@
 
 use super::FLOWS;
 use super::lanes::{PacketLane, Section};
-use crate::bed::sandbox::KworkerTimes;
 use crate::experiments::prelude::*;
 use crate::load::chain_bench::ChainBench;
 use crate::load::packet_generator::{Burst, PacketGenerator};
@@ -63,10 +62,7 @@ impl ThroughputBench {
             PacketGenerator::count_at_driver
         };
         let place = middle.map(|(host, interface)| counter(generator, host, interface)).transpose()?;
-        // WireGuard encrypts in worker threads.
-        let before = kind.uses_workers().then(KworkerTimes::now);
-        let mut burst = generator.send_burst(host, from, &frames, count)?;
-        burst.cpu_time += before.map(|before| KworkerTimes::now().cpu_time_since(&before)).unwrap_or_default();
+        let burst = kind.with_workers(|| generator.send_burst(host, from, &frames, count))?;
         drop(place);
         Ok(burst)
     }

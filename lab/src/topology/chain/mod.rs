@@ -8,9 +8,10 @@
 mod roam6;
 mod tunnels;
 
+use crate::bed::sandbox::KworkerTimes;
 use crate::bed::{Daemon, Host, Process};
 use crate::clock;
-use crate::load::packet_generator::PacketGenerator;
+use crate::load::packet_generator::{Burst, PacketGenerator};
 use crate::sys::Offload;
 use crate::topology::nemo::{self, HOME_AGENT};
 use anyhow::{Context, Result};
@@ -106,6 +107,14 @@ impl Forwarding {
     /// Whether packets are encrypted by the kernel's worker threads.
     pub(crate) fn uses_workers(self) -> bool {
         matches!(self, Forwarding::WireGuard | Forwarding::Encrypted)
+    }
+
+    /// Sends a burst; its CPU time includes that of the worker threads.
+    pub(crate) fn with_workers(self, send: impl FnOnce() -> Result<Burst>) -> Result<Burst> {
+        let before = self.uses_workers().then(KworkerTimes::now);
+        let mut burst = send()?;
+        burst.cpu_time += before.map(|before| KworkerTimes::now().cpu_time_since(&before)).unwrap_or_default();
+        Ok(burst)
     }
 
     fn has_two_uplinks(self) -> bool {

@@ -1,8 +1,8 @@
 //! Home agent and mobile router in the middle of the chain.
 
-use super::{Chain, Forwarding, Running, TIMEOUT};
+use super::{Chain, Forwarding, Running};
 use crate::bed::{Daemon, access_router, cpu_time_of, relay_of};
-use crate::clock;
+use crate::topology::bonding;
 use crate::topology::nemo::{self, HOME_AGENT};
 use anyhow::{Context, Result};
 use roam6_proto::base::hex;
@@ -19,11 +19,6 @@ const FLOW_CONFIG: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nupli
 /// A rule for flows that are not measured.
 const DUPLICATE_RULE: &str = "\n[[mobile_router.flow]]\nuplink = [\"up0\", \"up1\"]\ndscp = \"va\"\nduplicate = 2\n";
 
-/// Rules for connections to port 9500, from inside and from outside.
-const BONDING_RULES: &str = "\n[[mobile_router.flow]]\nuplink = \"all\"\nprotocol = \"tcp\"\n\
-    correspondent_ports = \"9500\"\n\n[[mobile_router.flow]]\nuplink = \"all\"\nprotocol = \"tcp\"\n\
-    inside_ports = \"9500\"\n";
-
 /// The agent's IPv4 address on its link to the router, and the router's.
 const AGENT4: &str = "203.0.113.1";
 const ROUTER4: &str = "203.0.113.7";
@@ -36,7 +31,10 @@ impl Chain {
             Forwarding::FlowBinding => (&visited[..], FLOW_CONFIG.to_owned()),
             Forwarding::Duplicate => (&visited[..], FLOW_CONFIG.to_owned() + DUPLICATE_RULE),
             // The first rule that matches decides.
-            Forwarding::Bonding => (&visited[..], FLOW_CONFIG.replacen("\n\n[[", &format!("\n{BONDING_RULES}\n[["), 1)),
+            Forwarding::Bonding => (
+                &visited[..],
+                FLOW_CONFIG.replacen("\n\n[[", &format!("\n{}\n[[", bonding::rule("all", bonding::BONDED)), 1),
+            ),
             _ => (&visited[..1], String::new()),
         };
         let (agent_ipv4, router_ipv4) = self.assign_ipv4()?;
@@ -96,8 +94,7 @@ impl Chain {
     /// Waits until the relays are connected.
     pub(crate) fn wait_for_relays(&self) -> Result<()> {
         let router = self.running.daemons.last().context("no daemon")?;
-        let ready = || router.show::<Value>("flows").ok()?.get("idle_bearers")?.as_u64().filter(|idle| *idle >= 4);
-        clock::wait_for(TIMEOUT, ready).map(drop).with_context(|| format!("no relay; {}", router.log_tail()))
+        bonding::wait_for_bearers(router)
     }
 
     /// Processor time that the relays have used so far; none if there are none.
