@@ -4,11 +4,15 @@
  * arrives, with a socket buffer or at the driver. */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 /* All headers: Ethernet, two of IPv6, and UDP. As in lab/src/load/packet_generator.rs. */
 #define HEADER_OCTETS 104
 #define NEXT_HEADER_OFFSET 20
+#define PORTS_OFFSET 54
+/* Segments of TCP with this port are of a burst, not of a connection. As in lab/src/load/packet_generator.rs. */
+#define BURST_PORT 9601
 #define SLOTS 64
 
 struct slot {
@@ -58,14 +62,32 @@ SEC("xdp") int redirect(struct xdp_md *frame)
 	return slot && frame->data < frame->data_end ? bpf_redirect(slot->ifindex, 0) : XDP_DROP;
 }
 
-/* Counts UDP and IPv6-in-IPv6; neighbour discovery and TCP pass. */
+static __always_inline int is_burst_segment(const __u8 *data, const void *end)
+{
+	const __be16 *ports = (const void *)(data + PORTS_OFFSET);
+
+	return (const void *)(ports + 2) <= end &&
+	       (ports[0] == bpf_htons(BURST_PORT) || ports[1] == bpf_htons(BURST_PORT));
+}
+
+/* Counts UDP, IPv6-in-IPv6 and the TCP segments of bursts; neighbour discovery and TCP connections pass. */
 static __always_inline int is_counted(const __u8 *data, const void *end)
 {
 	__u64 *number = bpf_map_lookup_elem(&arrived, &zero);
 
-	if ((const void *)(data + NEXT_HEADER_OFFSET + 1) > end ||
-	    (data[NEXT_HEADER_OFFSET] != 17 && data[NEXT_HEADER_OFFSET] != 41))
+	if ((const void *)(data + NEXT_HEADER_OFFSET + 1) > end)
 		return 0;
+	switch (data[NEXT_HEADER_OFFSET]) {
+	case 17:
+	case 41:
+		break;
+	case 6:
+		if (is_burst_segment(data, end))
+			break;
+		return 0;
+	default:
+		return 0;
+	}
 	if (number)
 		*number += 1;
 	return 1;

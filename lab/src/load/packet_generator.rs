@@ -20,6 +20,8 @@ use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/packet_generator.bpf.o"));
 
+/// TCP segments with this port are counted and dropped; they belong to no connection.
+pub(crate) const BURST_PORT: u16 = 9601;
 /// Octets of a frame that the generator writes for each packet.
 const HEADER_OCTETS: usize = 104;
 /// Octets of a map entry: the headers, the interface index, the number of entries.
@@ -95,7 +97,8 @@ impl PacketGenerator {
         Ok(PacketGenerator { ebpf })
     }
 
-    /// Counts and drops all UDP and IPv6-in-IPv6 packets that arrive at this interface, before any other program.
+    /// Counts and drops all UDP and IPv6-in-IPv6 packets and the TCP segments of bursts that arrive at this interface, before any
+    /// other program.
     pub(crate) fn count_at(&mut self, host: &Host, interface: &str) -> Result<PacketCounter> {
         let program = counter_program(&mut self.ebpf)?;
         let link = host.in_namespace(|| attach_first(program, interface))?;

@@ -2,7 +2,7 @@
 
 use crate::experiments::prelude::*;
 use crate::load::chain_bench::ChainBench;
-use crate::load::packet_generator::Burst;
+use crate::load::packet_generator::{BURST_PORT, Burst};
 use crate::load::tcp_cost;
 use crate::topology::bonding::BONDED;
 use crate::topology::chain::{self, Chain, Forwarding};
@@ -15,8 +15,6 @@ const OCTETS: [usize; 2] = [200_000_000, 1_000_000_000];
 const PACKET: usize = 250;
 const FLOWS: u16 = 8;
 const WARM_UP: u32 = 4096;
-/// The port of connections without a rule.
-const UNBONDED: u16 = 9601;
 
 /// The values of each round.
 #[derive(Default)]
@@ -67,8 +65,10 @@ fn put(series: &mut [[Vec<f64>; 2]; 2], way: usize, place: usize, value: f64) {
 
 /// Segments of connections that no rule selects.
 fn send_segments(bench: &mut ChainBench, (kind, upward): (Forwarding, bool), count: u32) -> Result<Burst> {
-    let segment = |flow| chain::tcp_segment(PACKET, upward, (UNBONDED, 20_000 + flow));
-    bench.send_packets((kind, upward), 0..FLOWS, (WARM_UP, count), segment)
+    let segment = |flow| chain::tcp_segment(PACKET, upward, (BURST_PORT, 20_000 + flow));
+    let burst = bench.send_packets((kind, upward), 0..FLOWS, (WARM_UP, count), segment)?;
+    ensure!(burst.arrived > 0, "no segment of a connection without a rule arrived");
+    Ok(burst)
 }
 
 /// Processor seconds of hosts, relays and softirq threads for a gigabit by one connection.
