@@ -5,7 +5,7 @@
 //! A thread of its own writes the file, so that a slow disk delays neither heartbeats nor commits. The copy has a mark as soon as
 //! it is complete; while it has none, it counts for nothing.
 
-use super::connection::Clients;
+use super::connection::{Clients, lock};
 use super::{Mark, Stored};
 use crate::error::{Context, Error};
 use core::time::Duration;
@@ -15,11 +15,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 /// Revision and value of each key.
 const KEYS: TableDefinition<&str, (u64, &[u8])> = TableDefinition::new("keys");
@@ -37,16 +34,6 @@ const MAX_WAITING: usize = 65_536;
 const MODE: u32 = 0o600;
 /// Memory for pages, octets.
 const CACHE: usize = 8 * 1024 * 1024;
-
-/// What the thread of the copy is told.
-enum Change {
-    /// A key has changed.
-    Key(Stored),
-    /// A snapshot begins: what it does not name is gone.
-    Snapshot,
-    /// All changes up to here were told.
-    Mark(Mark),
-}
 
 /// The copy of a running member, if it has one, and what the loop was not told of it.
 #[derive(Default)]
@@ -105,32 +92,30 @@ impl OpenCopy {
     /// A key has changed.
     pub(super) fn change(&mut self, stored: &Stored) {
         if COPIED.iter().any(|prefix| stored.key.starts_with(prefix)) {
-            self.send(|| Change::Key(stored.clone()));
+            self.record(|pending| pending.change(stored));
         }
     }
 
     /// A snapshot begins: what it does not name is gone.
     pub(super) fn begin_snapshot(&mut self) {
-        self.send(|| Change::Snapshot);
+        self.record(Pending::begin_snapshot);
     }
 
     /// All changes up to `mark` were told.
     pub(super) fn mark(&mut self, mark: Mark) {
-        self.send(|| Change::Mark(mark));
+        self.record(|pending| pending.complete(mark));
     }
 
-    fn send(&mut self, change: impl FnOnce() -> Change) {
-        if let Some(copy) = &mut self.copy {
-            copy.send(change());
+    fn record(&mut self, change: impl FnOnce(&mut Pending)) {
+        if let Some(copy) = &self.copy {
+            copy.changes.record(change);
         }
     }
 }
 
 /// The file, and the thread that writes it.
 struct Copy {
-    sender: Option<SyncSender<Change>>,
-    /// The disk was slower than the store for too long.
-    overrun: Arc<AtomicBool>,
+    changes: Arc<Changes>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -159,37 +144,22 @@ impl Copy {
                 (Content::default(), open(path).map_err(|error| failed(path, error))?)
             }
         };
-        let (sender, receiver) = sync_channel(MAX_WAITING);
-        let overrun = Arc::<AtomicBool>::default();
-        let (path, is_overrun) = (path.to_owned(), overrun.clone());
-        let work = move || {
-            let written = Writer { database, pending: Pending::default() }.run(&receiver);
-            match written {
-                Err(error) => fail(failed(&path, error).to_string()),
-                Ok(()) if is_overrun.load(Ordering::Relaxed) => {
-                    fail(format!("{}: the disk is too slow", path.display()))
-                }
-                Ok(()) => {}
-            }
+        let changes = Arc::<Changes>::default();
+        let (path, writer) = (path.to_owned(), Writer { database, changes: changes.clone() });
+        let work = move || match writer.run() {
+            Err(error) => fail(failed(&path, error).to_string()),
+            Ok(End::Overrun) => fail(format!("{}: the disk is too slow", path.display())),
+            Ok(End::Closed) => {}
         };
         let thread =
             std::thread::Builder::new().name("fleet-copy".to_owned()).spawn(work).context("copy of the store")?;
-        Ok((Copy { sender: Some(sender), overrun, thread: Some(thread) }, content))
-    }
-
-    fn send(&mut self, change: Change) {
-        let sent = self.sender.as_ref().map(|sender| sender.try_send(change));
-        if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
-            // Its last mark stays true: a later start follows the store from there.
-            self.overrun.store(true, Ordering::Relaxed);
-            self.sender = None;
-        }
+        Ok((Copy { changes, thread: Some(thread) }, content))
     }
 }
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        self.sender = None;
+        self.changes.record(|pending| pending.end = Some(End::Closed));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -241,6 +211,16 @@ fn read(database: &Database) -> Result<Content, redb::Error> {
     Ok(Content { mark: Some(Mark { store, revision }), keys })
 }
 
+/// Why the file is written no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The member ends.
+    Closed,
+    /// The disk was slower than the store for too long. The last mark in the file stays true: a later start follows the store from
+    /// there.
+    Overrun,
+}
+
 /// Changes that the file does not have.
 #[derive(Default)]
 struct Pending {
@@ -250,64 +230,103 @@ struct Pending {
     /// A snapshot is not complete: the file has no mark meanwhile.
     partial: bool,
     mark: Option<Mark>,
+    /// Further changes are not recorded.
+    end: Option<End>,
+}
+
+impl Pending {
+    fn change(&mut self, stored: &Stored) {
+        self.keys.insert(stored.key.clone(), stored.clone());
+        if self.keys.len() > MAX_WAITING {
+            self.end = Some(End::Overrun);
+        }
+    }
+
+    fn begin_snapshot(&mut self) {
+        *self = Pending { replaces: true, partial: true, ..Pending::default() };
+    }
+
+    fn complete(&mut self, mark: Mark) {
+        self.partial = false;
+        self.mark = Some(mark);
+    }
+
+    /// Whether the file is to be written before the interval is over.
+    fn is_due(&self) -> bool {
+        self.end.is_some() || self.partial && self.keys.len() >= BATCH
+    }
+
+    /// Takes out what a transaction can write: keys alone, without a mark, only within a snapshot.
+    fn take(&mut self) -> Option<Pending> {
+        let (partial, end) = (self.partial, self.end);
+        let may_be_written = self.mark.is_some() || partial;
+        may_be_written.then(|| std::mem::replace(self, Pending { partial, end, ..Pending::default() }))
+    }
+}
+
+/// The pending changes, which two threads share. The thread that writes wakes once an interval, not once a change.
+#[derive(Default)]
+struct Changes {
+    pending: Mutex<Pending>,
+    due: Condvar,
+}
+
+impl Changes {
+    fn record(&self, change: impl FnOnce(&mut Pending)) {
+        let mut pending = lock(&self.pending);
+        if pending.end.is_some() {
+            return;
+        }
+        change(&mut pending);
+        if pending.is_due() {
+            self.due.notify_one();
+        }
+    }
+
+    /// Waits until there is something to write, or the interval is over.
+    fn wait(&self) -> (Option<Pending>, Option<End>) {
+        let waited = self.due.wait_timeout_while(lock(&self.pending), INTERVAL, |pending| !pending.is_due());
+        let (mut pending, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (pending.take(), pending.end)
+    }
 }
 
 /// The thread that writes the file.
 struct Writer {
     database: Database,
-    pending: Pending,
+    changes: Arc<Changes>,
 }
 
 impl Writer {
-    /// Writes until the member ends.
+    /// Writes until the member ends, or the disk is too slow.
     ///
     /// # Errors
     /// The disk's.
-    fn run(mut self, changes: &Receiver<Change>) -> Result<(), redb::Error> {
-        let mut next = Instant::now() + INTERVAL;
+    fn run(self) -> Result<End, redb::Error> {
+        let written = self.write_all();
+        if written.is_err() {
+            self.changes.record(|pending| *pending = Pending { end: Some(End::Closed), ..Pending::default() });
+        }
+        written
+    }
+
+    fn write_all(&self) -> Result<End, redb::Error> {
         loop {
-            match changes.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                Ok(change) => self.pending.take(change),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.write(),
+            let (pending, end) = self.changes.wait();
+            if let Some(pending) = pending {
+                self.write(&pending)?;
             }
-            if Instant::now() >= next || self.pending.partial && self.pending.keys.len() >= BATCH {
-                self.write()?;
-                next = Instant::now() + INTERVAL;
+            if let Some(end) = end {
+                return Ok(end);
             }
         }
     }
 
-    /// Writes what is pending, in one transaction. Keys may be newer than the mark: their changes come again.
-    fn write(&mut self) -> Result<(), redb::Error> {
-        if self.pending.mark.is_none() && !self.pending.partial {
-            return Ok(());
-        }
-        let pending = self.pending.rest();
+    /// Writes changes in one transaction. Keys may be newer than the mark: their changes come again.
+    fn write(&self, pending: &Pending) -> Result<(), redb::Error> {
         let transaction = self.database.begin_write()?;
-        store(&transaction, &pending)?;
+        store(&transaction, pending)?;
         Ok(transaction.commit()?)
-    }
-}
-
-impl Pending {
-    fn take(&mut self, change: Change) {
-        match change {
-            Change::Key(stored) => {
-                self.keys.insert(stored.key.clone(), stored);
-            }
-            Change::Snapshot => *self = Pending { replaces: true, partial: true, ..Pending::default() },
-            Change::Mark(mark) => {
-                self.partial = false;
-                self.mark = Some(mark);
-            }
-        }
-    }
-
-    /// Takes everything out.
-    fn rest(&mut self) -> Pending {
-        let partial = self.partial;
-        std::mem::replace(self, Pending { partial, ..Pending::default() })
     }
 }
 
