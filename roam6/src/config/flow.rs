@@ -4,9 +4,10 @@ use super::spanned::Spanned;
 use super::toml_reader::{FromToml, ParseError, TomlValue, from_toml, plain_toml};
 use crate::config::source::Diagnostics;
 use roam6_proto::base::vec_set::VecSet;
-use roam6_proto::contract::config::flow::{ALL_UPLINKS, FlowRule, FlowSelector, Replication};
+use roam6_proto::contract::config::flow::{ALL_UPLINKS, FlowRule, FlowSelector, Replication, has_bonding};
 use roam6_proto::contract::config::nemo::{IngressConfig, LoadSharing, UplinkConfig};
 use roam6_wire::ip6::protocol;
+use roam6_wire::relay::MAX_RULES;
 use roam6_wire::{Bid, Prefix};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
@@ -63,11 +64,11 @@ from_toml!(Flow {
 });
 
 /// Checks the flows and makes rules of them; the order in the file is their priority. `is_bpf`: the data plane can replicate
-/// packets.
+/// packets. `home_agents`: their number.
 pub(crate) fn validate(
     flows: Vec<Spanned<Flow>>,
     (uplinks, ingress): (&[UplinkConfig], &[IngressConfig]),
-    (sharing, is_bpf): (LoadSharing, bool),
+    (sharing, is_bpf, home_agents): (LoadSharing, bool, usize),
     diagnostics: &mut Diagnostics<'_>,
 ) -> Vec<FlowRule> {
     if let (Some(flow), LoadSharing::Single) = (flows.first(), sharing) {
@@ -98,7 +99,23 @@ pub(crate) fn validate(
             replication,
         }));
     }
+    if has_bonding(&rules) {
+        check_relay_rules(&flows, home_agents, diagnostics);
+    }
     rules
+}
+
+/// The relay's rules are one for each home agent, whose own services are reached through the tunnel, and one for each flow that may
+/// select TCP.
+fn check_relay_rules(flows: &[Spanned<Flow>], home_agents: usize, diagnostics: &mut Diagnostics<'_>) {
+    let room = MAX_RULES.saturating_sub(home_agents);
+    let mut of_tcp =
+        flows.iter().filter(|flow| flow.protocol.as_ref().is_none_or(|protocol| protocol.0 == protocol::TCP));
+    if let Some(flow) = of_tcp.nth(room) {
+        let what = format!("beside {home_agents} home agents, bonding has room for {room} flows that may select TCP");
+        let hint = "merge some, or give flows of other protocols their protocol";
+        diagnostics.report(flow.span(), what, hint);
+    }
 }
 
 /// The path of a flow, 0 for the best one or for all, and how it is replicated.

@@ -196,7 +196,8 @@ pub(crate) fn validate(
     let ingress = ingress(&section, diagnostics);
     let encryption = encrypt::validate(section.encrypt.as_ref(), has_udp, diagnostics);
     check_encryption(&section, &uplinks, encryption.is_some(), diagnostics);
-    let flows = flow::validate(section.flow, (&uplinks, &ingress), (sharing, has_udp), diagnostics);
+    let home_agents = section.home_agents.len();
+    let flows = flow::validate(section.flow, (&uplinks, &ingress), (sharing, has_udp, home_agents), diagnostics);
     if let Some(written) = section.encrypt.as_ref().filter(|_| encryption.is_some() && has_bonding(&flows)) {
         let hint = "name one uplink in place of \"all\", or leave encrypt out";
         diagnostics.report(written.span(), "connections over all uplinks at once are not encrypted", hint);

@@ -290,6 +290,24 @@ fn flow_rules_are_checked() {
     assert_eq!(problems(MR, uplink, &many), ["r.toml:47:1: more than 16 flows; merge some"]);
 }
 
+#[cfg(feature = "relay")]
+#[test]
+fn bonding_has_room_for_sixteen_rules_with_those_of_home_agents() {
+    let uplink = "[[mobile_router.uplink]]\ninterface = \"eth0\"\n";
+    let router = |tcp: usize, udp: usize| {
+        let second = "[[mobile_router.uplink]]\ninterface = \"eth1\"\n";
+        let flow = |keys: &str| format!("[[mobile_router.flow]]\n{keys}\n");
+        let flows = flow("uplink = \"all\"\nprotocol = \"tcp\"").repeat(tcp)
+            + &flow("uplink = \"eth1\"\nprotocol = \"udp\"").repeat(udp);
+        let keys = "auth = \"none\"\nsharing = \"weights\"\nhome_agents = [\"2001:db8:1::1\", \"2001:db8:1::2\"]";
+        MR.replace("auth = \"none\"", keys).replacen(uplink, &format!("{uplink}{second}{flows}"), 1)
+    };
+    assert_eq!(read(&router(14, 2)).unwrap().mobile_router.unwrap().flows.len(), 16);
+    let what = "beside 2 home agents, bonding has room for 14 flows that may select TCP";
+    let hint = "merge some, or give flows of other protocols their protocol";
+    assert_eq!(read(&router(15, 1)).unwrap_err(), [format!("r.toml:54:1: {what}; {hint}")]);
+}
+
 #[test]
 fn duplicated_flows_are_checked() {
     use roam6_proto::contract::config::flow::Replication;
