@@ -253,10 +253,12 @@ impl<T: FromToml> FromToml for Spanned<T> {
     }
 }
 
-/// Any value, of which only is known that it is there.
+/// Any value, of which only is known that it is there: of keys that this build does not read.
+#[cfg(any(not(feature = "fleet"), feature = "setup"))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Anything;
 
+#[cfg(any(not(feature = "fleet"), feature = "setup"))]
 impl FromToml for Anything {
     fn from_toml(_: TomlValue<'_>) -> Result<Anything, ParseError> {
         Ok(Anything)
