@@ -49,6 +49,11 @@ const ROUTER_DAEMON: usize = 3;
 
 impl Bed {
     fn new(test: &str) -> Option<Bed> {
+        Bed::with(test, &[], "", &[])
+    }
+
+    /// With further prefixes of the mobile router, options of `enroll`, and keys of the home agent.
+    fn with(test: &str, enrolment: &[&str], agent_keys: &str, prefixes: &[&str]) -> Option<Bed> {
         let testbed = Testbed::new(test)?;
         let server = Namespace::new()?;
         testbed.agent.shell(&format!(
@@ -60,10 +65,12 @@ impl Bed {
             "ip link set eth0 up && ip address add {SERVER}/64 dev eth0 nodad && \
              ip route add default via 2001:db8:8::1"
         ));
-        testbed.enroll(&[]);
-        let agent = testbed.start_agent_more("bond = true\n");
+        testbed.enroll(enrolment);
+        let agent = testbed.start_agent_more(&format!("bond = true\n{agent_keys}"));
         let (radvd, other) = (testbed.advertise("2001:db8:2::/64"), testbed.add_other_network());
-        let router = testbed.router.roam6(&testbed.write_config("mr", &format!("{ROUTER}{FLOWS}{INGRESS}")));
+        let further: String = prefixes.iter().map(|prefix| format!(", \"{prefix}\"")).collect();
+        let router_section = ROUTER.replace("/56\"]", &format!("/56\"{further}]"));
+        let router = testbed.router.roam6(&testbed.write_config("mr", &format!("{router_section}{FLOWS}{INGRESS}")));
         testbed.await_binding("2001:db8:2:");
         testbed.await_binding("2001:db8:4:");
         let ready = || testbed.logs().contains("connections are relayed");
@@ -84,10 +91,34 @@ impl Bed {
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
+    /// Waits until the first relayed connection has so many subflows that are no backup.
+    fn await_subflows(&self, count: usize) {
+        let subflows = || {
+            let flows = self.flows();
+            let regular = |it: &&serde_json::Value| it["backup"] == false;
+            flows["flows"][0]["subflows"].as_array().map_or(0, |all| all.iter().filter(regular).count())
+        };
+        let report = || format!("{}{}", self.flows(), self.testbed.logs());
+        wait_or_report(&format!("{count} subflows"), || subflows() == count, report);
+    }
+
+    /// Has both ends of the second uplink's link drop all packets that they send, or no more.
+    fn set_black_hole(&self, on: bool) {
+        let change = |interface: &str| match on {
+            true => format!("tc qdisc replace dev {interface} root pfifo limit 0"),
+            false => format!("tc qdisc del dev {interface} root"),
+        };
+        self.testbed.agent.shell(&change("visit1"));
+        self.testbed.router.shell(&change("up1"));
+    }
+
     /// A connection from the node to the server: both ends.
     fn connect(&self, port: u16) -> (TcpStream, TcpStream) {
-        let listener = self.server.enter(|| TcpListener::bind(("::", port)).unwrap());
-        let to: SocketAddr = format!("[{SERVER}]:{port}").parse().unwrap();
+        self.connect_to(format!("[{SERVER}]:{port}").parse().unwrap())
+    }
+
+    fn connect_to(&self, to: SocketAddr) -> (TcpStream, TcpStream) {
+        let listener = self.server.enter(|| TcpListener::bind(("::", to.port())).unwrap());
         let node = self.testbed.node.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
         let node = node.unwrap_or_else(|error| panic!("{error}: {}", self.testbed.logs()));
         let (server, _) = listener.accept().unwrap();
@@ -112,7 +143,7 @@ fn say(mut stream: &TcpStream, octets: &[u8]) {
 fn hear(mut stream: &TcpStream, expected: &[u8]) {
     let mut octets = vec![0; expected.len()];
     stream.read_exact(&mut octets).unwrap();
-    assert_eq!(octets, expected);
+    assert!(octets == expected, "{:?}...", String::from_utf8_lossy(&octets[..octets.len().min(100)]));
 }
 
 /// Resets the connection.
@@ -134,12 +165,7 @@ fn hosts_notice_no_relay() {
     hear(&server, b"question");
     say(&server, b"answer");
     hear(&node, b"answer");
-    let subflows = || {
-        let flows = bed.flows();
-        let regular = |it: &&serde_json::Value| it["backup"] == false;
-        flows["flows"][0]["subflows"].as_array().map_or(0, |all| all.iter().filter(regular).count())
-    };
-    wait_or_report("two uplinks", || subflows() == 2, || format!("{}{}", bed.flows(), bed.testbed.logs()));
+    bed.await_subflows(2);
 
     // A half-closed connection still carries the other direction.
     node.shutdown(Shutdown::Write).unwrap();
@@ -230,6 +256,52 @@ fn a_connection_from_outside_is_relayed_too() {
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
 }
 
+#[test]
+fn ipv4_connections_take_the_tunnel() {
+    let test = "ipv4_connections_take_the_tunnel";
+    let agent_keys = "[home_agent.ipv4]\naddress = \"203.0.113.1\"\n";
+    let bed = Bed::with(test, &["--prefix", "10.77.1.0/24"], agent_keys, &["10.77.1.0/24"]);
+    let Some(bed) = bed else { return println!("skipped: {test}") };
+    bed.testbed.agent.shell("sysctl -qw net.ipv4.ip_forward=1 && ip address add 198.51.100.1/24 dev net1");
+    bed.server.shell("ip address add 198.51.100.9/24 dev eth0 && ip route add default via 198.51.100.1");
+    bed.testbed.router.shell("ip address add 10.77.1.1/24 dev in0");
+    bed.testbed.node.shell("ip address add 10.77.1.2/24 dev eth0 && ip route add default via 10.77.1.1");
+    let reaches = || bed.testbed.node.ping(1, "1000", "198.51.100.9").contains("1 received");
+    wait_or_report("IPv4 from inside", reaches, || bed.testbed.logs());
+    let (node, server) = bed.connect_to("198.51.100.9:6900".parse().unwrap());
+    assert_eq!(server.peer_addr().unwrap().ip().to_canonical(), node.local_addr().unwrap().ip());
+    let data = octets_from(0, 1 << 20);
+    std::thread::scope(|scope| {
+        for (from, to) in [(&node, &server), (&server, &node)] {
+            scope.spawn(|| say(from, &data));
+            scope.spawn(|| hear(to, &data));
+        }
+    });
+    let listener = bed.testbed.node.enter(|| TcpListener::bind("10.77.1.2:7100").unwrap());
+    let server = bed.server.enter(|| TcpStream::connect("10.77.1.2:7100")).unwrap();
+    let (node, _) = listener.accept().unwrap();
+    say(&server, b"from outside");
+    hear(&node, b"from outside");
+    for who in ["ha", "mr"] {
+        assert_eq!(bed.flows_of(who)["counters"]["relayed"], 0, "{}", bed.flows_of(who));
+    }
+}
+
+#[test]
+fn urgent_data_arrive_in_line() {
+    use nix::sys::socket::{MsgFlags, send};
+    use std::os::fd::AsRawFd;
+    let test = "urgent_data_arrive_in_line";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    let (node, server) = bed.connect(6950);
+    for (from, to) in [(&node, &server), (&server, &node)] {
+        say(from, b"abc");
+        assert_eq!(send(from.as_raw_fd(), b"!", MsgFlags::MSG_OOB), Ok(1));
+        say(from, b"def");
+        hear(to, b"abc!def");
+    }
+}
+
 /// Ends a daemon, and waits until it has.
 fn end(running: &mut Running, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(running.0.id().try_into().unwrap()), signal).unwrap();
@@ -318,6 +390,70 @@ fn killed_relays_reset_connections() {
         bed.testbed.node.enter(|| TcpStream::connect_timeout(&to, Duration::from_secs(5))).is_ok()
     };
     wait_or_report("connections again", works, || bed.testbed.logs());
+}
+
+#[test]
+fn an_uplink_that_was_a_black_hole_is_used_again() {
+    let test = "an_uplink_that_was_a_black_hole_is_used_again";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    let (node, server) = bed.connect(6700);
+    let exchange = || {
+        say(&node, b"question");
+        hear(&server, b"question");
+        say(&server, b"answer");
+        hear(&node, b"answer");
+    };
+    exchange();
+    bed.await_subflows(2);
+    for _ in 0..2 {
+        bed.set_black_hole(true);
+        exchange();
+        bed.await_subflows(1);
+        bed.set_black_hole(false);
+        bed.await_subflows(2);
+        exchange();
+    }
+}
+
+/// Octets of a stream, from this place on.
+fn octets_from(place: usize, count: usize) -> Vec<u8> {
+    (place..place + count).map(|at| ((at as u32).wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// Octets in the send buffer of the writer and in the receive buffer of the reader, at most.
+const HOSTS: usize = 250_000;
+
+/// Writes until nothing more is taken for two seconds; the octets that were.
+fn fill(mut stream: &TcpStream) -> usize {
+    stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    let (data, mut taken) = (octets_from(0, 64 << 20), 0);
+    while let Ok(count) = stream.write(&data[taken..data.len().min(taken + 16_384)]) {
+        taken += count;
+    }
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    taken
+}
+
+#[test]
+fn a_destination_that_reads_nothing_holds_at_most_2_megabytes() {
+    let test = "a_destination_that_reads_nothing_holds_at_most_2_megabytes";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    for (port, from_node) in [(6800, true), (6801, false)] {
+        let (node, server) = bed.connect(port);
+        let (writer, reader) = if from_node { (&node, &server) } else { (&server, &node) };
+        nix::sys::socket::setsockopt(writer, nix::sys::socket::sockopt::SndBuf, &65_536).unwrap();
+        let taken = fill(writer);
+        // What the relays hold, and the buffers of both hosts.
+        assert!((200_000..=2_000_000 + HOSTS).contains(&taken), "{taken} octets, from node: {from_node}");
+        // The window opens again, and all octets arrive.
+        hear(reader, &octets_from(0, taken));
+        let more = 4 << 20;
+        std::thread::scope(|scope| {
+            scope.spawn(|| say(writer, &octets_from(taken, more)));
+            hear(reader, &octets_from(taken, more));
+        });
+        println!("from node: {from_node}: {taken} octets");
+    }
 }
 
 /// What hosts do with a connection: steps of the node (`n`) and of the server (`s`), such as `n>text`, which writes, `s<4`, which
