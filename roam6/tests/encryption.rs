@@ -7,8 +7,9 @@
 mod testbed;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock};
 use testbed::capture::Capture;
 use testbed::nat::{self, NatTestbed, dissect};
@@ -28,7 +29,7 @@ while at + 16 <= len(data):
     length = struct.unpack('=I', data[at + 8:at + 12])[0]
     frame = data[at + 16:at + 16 + length]
     at += 16 + length
-    if len(frame) > 62 and frame[12:14] == b'\\x86\\xdd' and frame[20] == 17 and 4192 <= struct.unpack('!H', frame[56:58])[0] < 4208:
+    if len(frame) > 62 and frame[12:14] == b'\\x86\\xdd' and frame[20] == 17 and 4192 <= struct.unpack('!H', frame[56:58])[0] < 4256:
         s.send(frame)
         count += 1
 print(count)
@@ -209,6 +210,106 @@ fn show_json(testbed: &Testbed, who: &str) -> String {
     let place = if who == "ha" { &testbed.agent } else { &testbed.router };
     let mut show = place.command(&[BINARY, "show", "keys", "--json", "--run-dir"]);
     String::from_utf8(show.arg(testbed.file(who).join("run")).output().unwrap().stdout).unwrap()
+}
+
+/// The sessions of a daemon: device, public key, and whether there was a handshake.
+fn sessions(testbed: &Testbed, who: &str) -> Vec<(String, String, bool)> {
+    let shown: serde_json::Value = serde_json::from_str(&show_json(testbed, who)).unwrap_or_default();
+    let text = |session: &serde_json::Value, key: &str| session[key].as_str().unwrap_or_default().to_owned();
+    let sessions = shown.as_array().into_iter().flatten();
+    let one = |one: &serde_json::Value| (text(one, "device"), text(one, "public_key"), one["handshake_age"].is_u64());
+    sessions.map(one).collect()
+}
+
+/// `roam6 keygen --renew`.
+fn renew(testbed: &Testbed, who: &str) -> Output {
+    let place = if who == "ha" { &testbed.agent } else { &testbed.router };
+    place.command(&[BINARY, "keygen", "--renew", "--run-dir"]).arg(testbed.file(who).join("run")).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.clone(), output.stderr.clone()].concat()).into_owned()
+}
+
+/// Waits until both ends have a session on this device.
+fn await_device(testbed: &Testbed, device: &str) {
+    let has = |who| sessions(testbed, who).iter().any(|(name, _, has_session)| name == device && *has_session);
+    let story = || format!("{}\n{}\n{}", show_json(testbed, "ha"), show_json(testbed, "mr"), testbed.logs());
+    wait_or_report(device, || has("ha") && has("mr"), story);
+}
+
+#[test]
+fn renewed_keys_take_over_without_a_loss() {
+    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
+    let Some(testbed) = testbed("renewed_keys_take_over_without_a_loss") else { return };
+    let capture = Capture::begin(&testbed, &testbed.agent, "visit0", "visit");
+    let mut agent = testbed.start_agent_more("encrypt = \"required\"\n");
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    // Updates every few seconds, so that the home agent's acknowledgements are not waited for.
+    let _router = testbed.start_router("encrypt = true\nlifetime = \"20s\"\n");
+    testbed.await_binding("2001:db8:2:");
+    await_device(&testbed, "roam6-wg0");
+    await_answer(&testbed, "a session");
+    let words = ["ping", "-nq", "-i0.02", CORRESPONDENT];
+    let traffic = testbed.node.command(&words).stdout(Stdio::piped()).spawn().unwrap();
+
+    // The keys cannot be written, as on a full disk: nothing changes.
+    let (file, obstacle) = (testbed.file("mr/state/wireguard.keys"), testbed.file("mr/state/wireguard.new"));
+    let before = fs::read(&file).unwrap();
+    fs::create_dir(&obstacle).unwrap();
+    let refused = renew(&testbed, "mr");
+    assert!(!refused.status.success() && said(&refused).contains("make state_dir writable"), "{}", said(&refused));
+    assert_eq!(fs::read(&file).unwrap(), before);
+    fs::remove_dir(&obstacle).unwrap();
+
+    let first = sessions(&testbed, "mr");
+    assert!(renew(&testbed, "mr").status.success(), "{}", testbed.logs());
+    assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+    await_device(&testbed, "roam6-wg16");
+    let second = sessions(&testbed, "mr");
+    assert!(second.iter().any(|session| first.contains(session)), "packets under way are accepted: {second:?}");
+    assert!(second.iter().all(|(device, key, _)| device == "roam6-wg0" || *key != first[0].1), "{second:?}");
+    let table = testbed.show("mr", "keys");
+    assert!(table.contains("AGE") && table.contains("roam6-wg16"), "{table}");
+    let refused = renew(&testbed, "mr");
+    assert!(!refused.status.success() && said(&refused).contains("before the last renewal"), "{}", said(&refused));
+
+    assert!(renew(&testbed, "ha").status.success(), "{}", testbed.logs());
+    await_device(&testbed, "roam6-wg48");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    Command::new("kill").args(["-INT", &traffic.id().to_string()]).status().unwrap();
+    let shown = String::from_utf8(traffic.wait_with_output().unwrap().stdout).unwrap();
+    let numbers: Vec<u32> = shown.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let has_all = numbers.windows(2).any(|pair| pair[0] >= 100 && pair[0] - pair[1] <= 1);
+    assert!(has_all, "one may be under way at the end: {shown}\n{}", testbed.logs());
+
+    // The next daemon has the renewed keys, and those of sessions from before.
+    drop(agent);
+    answered(&testbed, "20");
+    agent = testbed.start_agent_more("encrypt = \"required\"\n");
+    answered(&testbed, "40");
+    let seen = capture.end();
+    assert_eq!(seen.count(&format!("ipv6.addr == {NODE}")), 0, "nothing is in the clear");
+    for port in [4192, 4208, 4240] {
+        let data = seen.count(&format!("wg.type == 4 && udp.port == {port} && udp.length > 80"));
+        assert!(data >= 10, "{data} packets of data by port {port}");
+    }
+    seen.check();
+    drop(agent);
+}
+
+#[test]
+fn keys_are_renewed_by_a_daemon_that_encrypts_only() {
+    let Some(testbed) = Testbed::new("keys_are_renewed_by_a_daemon_that_encrypts_only") else { return };
+    let refused = renew(&testbed, "ha");
+    assert_eq!(refused.status.code(), Some(3), "no daemon: {}", said(&refused));
+    testbed.enroll(&[]);
+    let _agent = testbed.start_agent();
+    wait_or_report("a daemon", || !testbed.show("ha", "counters").is_empty(), || testbed.logs());
+    let refused = renew(&testbed, "ha");
+    let why = "encrypt is not in the configuration";
+    assert!(refused.status.code() == Some(1) && said(&refused).contains(why), "{}", said(&refused));
+    assert!(!testbed.file("ha/state/wireguard.keys").exists());
 }
 
 #[test]

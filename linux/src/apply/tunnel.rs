@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::netlink::socket::Request;
 use crate::tunnel::Tunnels;
 use roam6_proto::contract::item::{NextHop, Route, Tunnel, TunnelId};
-use roam6_proto::{Item, LinkId};
+use roam6_proto::{Item, LinkId, Time};
 use roam6_wire::Prefix;
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -42,6 +42,17 @@ impl Executor {
         let news = fault.as_ref().filter(|fault| self.device_fault.as_ref() != Some(fault)).cloned();
         self.device_fault = fault;
         text.into_iter().chain(news).for_each(|text| self.notice(text));
+    }
+
+    /// Has packets take the devices of renewed keys, once they have a session.
+    pub(crate) fn check_sessions(&mut self, now: Time) {
+        if self.tunnels.next_session_check().is_none_or(|at| at > now) {
+            return;
+        }
+        match self.tunnels.check_sessions(now) {
+            Ok(news) => news.into_iter().for_each(|text| self.notice(text)),
+            Err(error) => self.notice(error),
+        }
     }
 
     fn put_tunnel(&mut self, tunnel: &Tunnel) -> Result<(), Error> {

@@ -30,6 +30,7 @@ use crate::nft::TableMonitor;
 use crate::options::HostOptions;
 use crate::tuning::cpu_latency::CpuLatency;
 use crate::tunnel::Tunnels;
+use crate::wireguard::PublicKeys;
 use core::time::Duration;
 use event_loop::{SUBFLOWS, epoll_event};
 use interception::InterceptionChecks;
@@ -247,6 +248,14 @@ impl Host {
     /// The packet counters of the data plane since the machine started.
     pub fn counters(&mut self) -> VecMap<String, u64> {
         self.executor.tunnels.counters()
+    }
+
+    /// Makes new keys for encrypted paths; those before are kept for as long as they are in use. The engines have to be told.
+    ///
+    /// # Errors
+    /// No paths are encrypted; the keys before the present ones are still in use; or they cannot be written, and nothing has changed.
+    pub fn renew_keys(&mut self) -> Result<PublicKeys, Error> {
+        self.executor.tunnels.renew_keys()
     }
 
     /// Whether the data plane sends packets of flows with two paths twice, and delivers copies once.

@@ -24,6 +24,7 @@ pub(crate) mod netns_host;
 
 use crate::Error;
 pub use crate::nft::Hooks;
+use crate::wireguard::PublicKeys;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
@@ -113,6 +114,27 @@ pub trait Tunnels {
     /// The kernel's.
     fn repair_devices(&mut self) -> Result<Option<String>, Error> {
         Ok(None)
+    }
+
+    /// When [`Tunnels::check_sessions`] is due; `None` while no keys are being renewed.
+    fn next_session_check(&self) -> Option<Time> {
+        None
+    }
+
+    /// Has packets take the devices of renewed keys that have got a session. Returns what to tell the operator.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn check_sessions(&mut self, _: Time) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Makes new keys for encrypted paths. The engines have to be told of them.
+    ///
+    /// # Errors
+    /// No paths are encrypted; the keys before the present ones are still in use; or they cannot be written, and nothing has changed.
+    fn renew_keys(&mut self) -> Result<PublicKeys, Error> {
+        Err(Error::new("keys not renewed", "encrypt is not in the configuration"))
     }
 
     /// Sets the address families that a firewall filters: from now on the kernel forwards their inner packets, and

@@ -13,12 +13,12 @@ mod sessions;
 #[cfg(feature = "bpf")]
 mod steering;
 
-pub use keys::{PrivateKeys, load_or_create, public_keys};
+pub use keys::{PrivateKeys, PublicKeys, load_or_create, public_keys};
 #[cfg(feature = "bpf")]
-pub(crate) use paths::{WireguardPaths, remove_devices};
+pub(crate) use paths::{Renewed, WireguardPaths, remove_devices};
 pub use sessions::{Session, sessions};
 
-/// The device of an encrypted path has this name, with the BID of the path behind it.
+/// The device of an encrypted path has this name, with its number behind it.
 pub const DEVICE_PREFIX: &str = "roam6-wg";
 
 /// How encryption is configured on this host.

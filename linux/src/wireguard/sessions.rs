@@ -1,12 +1,13 @@
 //! The devices of encrypted paths and the sessions of their peers, as the kernel shows them.
 
-use super::keys::bid_of;
+use super::keys::{PublicKeys, device_of};
 use super::message::{Peer, Wireguard};
 use crate::error::Error;
 use crate::netlink::socket::Netlink;
 use crate::survey::clock_state;
 use crate::tunnel::device;
 use core::time::Duration;
+use roam6_proto::contract::config::encryption::DeviceNumber;
 use roam6_proto::crypto::wireguard::PublicKey;
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ pub struct Session {
     pub device: String,
     /// The public key of the device, which the peer knows.
     pub public_key: PublicKey,
+    /// Seconds since that key was made; only the daemon knows.
+    #[serde(default)]
+    pub key_age: Option<u64>,
     /// The public key of the peer.
     pub peer: PublicKey,
     /// Where packets to the peer go.
@@ -35,15 +39,15 @@ pub struct Session {
     pub prefixes: Vec<Prefix>,
 }
 
-/// All sessions, by device.
+/// All sessions, by device; `own`: the keys of this host.
 ///
 /// # Errors
 /// The kernel's.
-pub fn sessions() -> Result<Vec<Session>, Error> {
-    let mut devices: Vec<(Bid, String)> = device::all(&mut Netlink::open()?)?
+pub fn sessions(own: Option<&PublicKeys>) -> Result<Vec<Session>, Error> {
+    let mut devices: Vec<(DeviceNumber, String)> = device::all(&mut Netlink::open()?)?
         .into_iter()
         .filter(|link| link.kind == "wireguard")
-        .filter_map(|link| Some((bid_of(&link.name)?, link.name)))
+        .filter_map(|link| Some((device_of(&link.name)?, link.name)))
         .collect();
     devices.sort_unstable();
     if devices.is_empty() {
@@ -52,9 +56,11 @@ pub fn sessions() -> Result<Vec<Session>, Error> {
     let mut wireguard = Wireguard::open()?;
     let now = Duration::from_secs(clock_state().unix);
     let mut sessions = Vec::new();
-    for (bid, name) in devices {
+    for (number, name) in devices {
         let (Some(public_key), peers) = wireguard.device(&name)? else { continue };
-        sessions.extend(peers.into_iter().map(|peer| session(bid, &name, public_key, peer, now)));
+        let key_age = own.and_then(|own| now.as_secs().checked_sub(own.made(&public_key)?));
+        let of = |peer| Session { key_age, ..session(number.bid(), &name, public_key, peer, now) };
+        sessions.extend(peers.into_iter().map(of));
     }
     Ok(sessions)
 }
@@ -64,6 +70,7 @@ fn session(bid: Bid, device: &str, public_key: PublicKey, peer: Peer, now: Durat
         bid,
         device: device.to_owned(),
         public_key,
+        key_age: None,
         peer: peer.public_key,
         endpoint: peer.endpoint,
         handshake_age: peer.last_handshake.map(|at| now.saturating_sub(at).as_secs()),

@@ -13,14 +13,15 @@ use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, Rou
 use netlink_packet_route::rule::RuleMessage;
 use roam6_proto::LinkId;
 use roam6_proto::base::ids::AddressPair;
-use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
+use roam6_proto::contract::config::encryption::DeviceNumber;
+use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The protocol number of these routes and rules: not that of the items of engines, which are compared with the kernel.
 const PROTOCOL: u8 = 108;
 /// Before all rules of mobile routers, which are about other packets.
 const PRIORITY: u32 = 900;
-/// The table, and the mark, of a BID is its sum with this.
+/// The table, and the mark, of a device is its number with this added.
 const TABLE: u32 = 6_276_000;
 /// Of the route that discards.
 const LAST_METRIC: u32 = u32::MAX;
@@ -34,32 +35,32 @@ pub(super) struct Ends {
 }
 
 /// The mark of outer packets.
-pub(super) fn mark(bid: Bid) -> u32 {
-    TABLE + u32::from(bid.0)
+pub(super) fn mark(device: DeviceNumber) -> u32 {
+    TABLE + u32::from(device.0)
 }
 
 /// Leads marked packets to their table, which discards them; both families.
-pub(super) fn begin(netlink: &mut Netlink, bid: Bid) -> Result<(), Error> {
-    let requests = family::BOTH
-        .into_iter()
-        .flat_map(|family| [discard(family, bid), Request::add(Message::new(libc::RTM_NEWRULE, &rule(family, bid)))]);
+pub(super) fn begin(netlink: &mut Netlink, device: DeviceNumber) -> Result<(), Error> {
+    let requests = family::BOTH.into_iter().flat_map(|family| {
+        [discard(family, device), Request::add(Message::new(libc::RTM_NEWRULE, &rule(family, device)))]
+    });
     execute(netlink, &requests.collect::<Vec<_>>())
 }
 
 /// Removes what [`begin`] has set; routes go with their device.
-pub(super) fn end(netlink: &mut Netlink, bid: Bid) {
-    let rules = family::BOTH.map(|family| Request::remove(Message::new(libc::RTM_DELRULE, &rule(family, bid))));
+pub(super) fn end(netlink: &mut Netlink, device: DeviceNumber) {
+    let rules = family::BOTH.map(|family| Request::remove(Message::new(libc::RTM_DELRULE, &rule(family, device))));
     let routes = family::BOTH.map(|family| {
         let mut message = table(family);
         message.attributes = vec![RouteAttribute::Priority(LAST_METRIC)];
-        Request::remove(Message::new(libc::RTM_DELROUTE, &named(message, bid)))
+        Request::remove(Message::new(libc::RTM_DELROUTE, &named(message, device)))
     });
     let _ = netlink.execute(&rules);
     let _ = netlink.execute(&routes);
 }
 
 /// Leads the packets of a path by its uplink. Returns the gateway, `None` for none, if the kernel has a route there.
-pub(super) fn lead(netlink: &mut Netlink, bid: Bid, ends: &Ends) -> Result<Option<Option<IpAddr>>, Error> {
+pub(super) fn lead(netlink: &mut Netlink, device: DeviceNumber, ends: &Ends) -> Result<Option<Option<IpAddr>>, Error> {
     let (family, remote, length) = family::to_kernel(Prefix::host(address(ends.remote)));
     let local = family::to_kernel(Prefix::host(address(ends.local))).1;
     let Some(gateway) = gateway(netlink, ends)? else { return Ok(None) };
@@ -75,7 +76,7 @@ pub(super) fn lead(netlink: &mut Netlink, bid: Bid, ends: &Ends) -> Result<Optio
         RouteAttribute::Priority(1),
     ];
     message.attributes.extend(gateway.map(|router| RouteAttribute::Gateway(router.into())));
-    let request = Request::replace(Message::new(libc::RTM_NEWROUTE, &named(message, bid)));
+    let request = Request::replace(Message::new(libc::RTM_NEWROUTE, &named(message, device)));
     execute(netlink, &[request])?;
     Ok(Some(gateway))
 }
@@ -94,11 +95,11 @@ fn address(end: Ipv6Addr) -> Ipv6Addr {
     Ipv4Endpoint::from_ipv6(end).map_or(end, |end| end.address.to_ipv6_mapped())
 }
 
-fn discard(family: AddressFamily, bid: Bid) -> Request {
+fn discard(family: AddressFamily, device: DeviceNumber) -> Request {
     let mut message = table(family);
     message.header.kind = RouteType::BlackHole;
     message.attributes = vec![RouteAttribute::Priority(LAST_METRIC)];
-    Request::replace(Message::new(libc::RTM_NEWROUTE, &named(message, bid)))
+    Request::replace(Message::new(libc::RTM_NEWROUTE, &named(message, device)))
 }
 
 fn table(family: AddressFamily) -> RouteMessage {
@@ -113,13 +114,13 @@ fn table(family: AddressFamily) -> RouteMessage {
     message
 }
 
-fn named(mut message: RouteMessage, bid: Bid) -> RouteMessage {
-    message.attributes.push(RouteAttribute::Table(mark(bid)));
+fn named(mut message: RouteMessage, device: DeviceNumber) -> RouteMessage {
+    message.attributes.push(RouteAttribute::Table(mark(device)));
     message
 }
 
-fn rule(family: AddressFamily, bid: Bid) -> RuleMessage {
-    rule::of_mark(family, PRIORITY, (mark(bid), mark(bid)), PROTOCOL)
+fn rule(family: AddressFamily, device: DeviceNumber) -> RuleMessage {
+    rule::of_mark(family, PRIORITY, (mark(device), mark(device)), PROTOCOL)
 }
 
 fn execute(netlink: &mut Netlink, requests: &[Request]) -> Result<(), Error> {

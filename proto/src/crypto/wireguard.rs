@@ -7,9 +7,11 @@ use hkdf::Hkdf;
 use roam6_wire::Bid;
 use roam6_wire::mobility::wireguard::PUBLIC_KEY_LENGTH;
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 use std::fmt;
 
+/// Octets of a fingerprint.
+const FINGERPRINT_LENGTH: usize = 16;
 const INFO: &[u8] = b"roam6 wireguard 1";
 
 /// The public key of a WireGuard device (RFC 7748 §5).
@@ -28,6 +30,13 @@ impl PresharedKey {
         Hkdf::<Sha256>::new(None, shared).expand_multi_info(&info, &mut key).ok()?;
         Some(PresharedKey(key))
     }
+}
+
+/// What tells the keys of a host from those of another one, and from others of the same host.
+pub fn fingerprint<'a>(renewals: u64, keys: impl Iterator<Item = &'a PublicKey>) -> String {
+    let mut hash = Sha256::new_with_prefix(renewals.to_be_bytes());
+    keys.for_each(|PublicKey(key)| hash.update(key));
+    hex::encode(hash.finalize().get(..FINGERPRINT_LENGTH).unwrap_or_default())
 }
 
 impl fmt::Debug for PresharedKey {

@@ -177,12 +177,16 @@ Example: roam6 relay --config /etc/roam6/roam6.toml")]
     /// Send, update and cancel event notifications (DENM, EN 302 637-3)
     #[command(subcommand, after_help = "Example: roam6 denm send accident circle 48.1 11.5 500")]
     Denm(DenmCommand),
-    /// Generate a key for a mobile router and its home agent, and print it
+    /// Generate a key for a mobile router and its home agent, and print it; with --renew, renew the keys of encrypted paths
     #[command(after_help = "\
 To change a key without an outage: add the new key to the home agent's row as [mobile.next], install it at the mobile
 router, then replace the old key in the row.
 
-Example: (umask 077; roam6 keygen > mr1.key)")]
+With --renew the running daemon, mobile router or home agent, makes new WireGuard keys for its encrypted paths. Packets take
+the former key of a path until the new one has a session; `roam6 show keys` shows both.
+
+Example: (umask 077; roam6 keygen > mr1.key)
+Example: roam6 keygen --renew")]
     Keygen {
         /// Security parameter index, 256 or more; random by default
         #[arg(long, value_parser = clap::value_parser!(u32).range(256..))]
@@ -190,6 +194,11 @@ Example: (umask 077; roam6 keygen > mr1.key)")]
         /// Generate IPsec keys (RFC 3776): one for each direction, with this SPI and the next
         #[arg(long)]
         ipsec: bool,
+        /// Have the running daemon renew the WireGuard keys of its encrypted paths, without an outage
+        #[arg(long, conflicts_with_all = ["spi", "ipsec"])]
+        renew: bool,
+        #[command(flatten)]
+        socket: SocketArgs,
     },
     /// Add a mobile router to a home agent's prefix table, and write its key file
     #[command(after_help = "\

@@ -1,4 +1,4 @@
-//! `roam6 unbind`, `roam6 rekey` and `roam6 shim`: bindings, keys and Shim6 contexts of the running daemon.
+//! `roam6 unbind`, `roam6 rekey`, `roam6 keygen --renew` and `roam6 shim`: bindings, keys and Shim6 contexts of the running daemon.
 
 use super::args::ShimCommand;
 use super::output::print;
@@ -24,6 +24,15 @@ const REKEY_PATIENCE: Duration = Duration::from_secs(60);
 /// See [`Failure`].
 pub(crate) fn unbind(home_address: Ipv6Addr, socket: &Path) -> Result<ExitCode, Failure> {
     execute(&Request::Unbind(HomeAddress(home_address)), socket)
+}
+
+/// `roam6 keygen --renew`.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn renew_keys(socket: &Path) -> Result<ExitCode, Failure> {
+    execute(&Request::RenewKeys, socket)?;
+    Ok(print("keys renewed: each path takes its new one with the next session; see: roam6 show keys\n"))
 }
 
 /// `roam6 rekey`: asks for the exchange, and waits for the event that reports its result.

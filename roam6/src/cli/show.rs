@@ -83,7 +83,7 @@ fn show_keys(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let sessions = match send_request(&Request::Keys, socket) {
         Ok(Response::Keys(sessions)) => sessions,
         Ok(response) => return Err(Failure::unexpected_response(response)),
-        Err(Failure::NoDaemon(_)) => wireguard::sessions()?,
+        Err(Failure::NoDaemon(_)) => wireguard::sessions(None)?,
         Err(failure) => return Err(failure),
     };
     Ok(print(&rendered(json, &sessions, || keys::table(&sessions))))

@@ -53,5 +53,5 @@ pub(crate) fn validate(
         let hint = "write data_plane = \"bpf\", or leave encrypt out";
         return diagnostics.refuse(written.span(), "the kernel's tunnel device does not encrypt", hint);
     }
-    Some(Encryption { required: **written == Encrypt::Required, keys: Vec::new() })
+    Some(Encryption { required: **written == Encrypt::Required, ..Encryption::default() })
 }

@@ -389,7 +389,7 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         replication: has_udp,
         max_update_rate: Some(max_update_rate.unwrap_or(DEFAULT_UPDATE_RATE)),
         key_exchange: true,
-        encryption: encrypt::validate(section.encrypt.as_ref(), has_udp, diagnostics),
+        encryption: encrypt::validate(section.encrypt.as_ref(), has_udp, diagnostics).map(Box::new),
         bond: section.bond.is_some_and(Spanned::into_inner),
         #[cfg(feature = "fleet")]
         fleet: None,

@@ -40,6 +40,8 @@ pub(crate) enum Request {
     Subflows,
     /// The devices of encrypted paths and their sessions.
     Keys,
+    /// Makes new keys for encrypted paths.
+    RenewKeys,
     /// The metrics page.
     Metrics,
     /// Ends the binding of a home address.

@@ -12,6 +12,7 @@ mod recorder;
 #[cfg(feature = "relay")]
 mod relay;
 mod reload;
+mod renewal;
 mod roles;
 mod server;
 pub(crate) mod signals;
@@ -36,7 +37,7 @@ use recorder::Recorder;
 use reload::{Reload, ReloadScope};
 use roam6_linux::mptcp::diag;
 use roam6_linux::tuning::resident_text::ProgramText;
-use roam6_linux::wireguard::sessions;
+use roam6_linux::wireguard::{PublicKeys, sessions};
 use roam6_linux::{FdReady, Host, HostEvent, Interest};
 use roam6_proto::base::ids::ContextId;
 use roam6_proto::base::vec_map::VecMap;
@@ -108,6 +109,8 @@ struct Daemon {
     signals: Signals,
     table_watch: Option<TableWatch>,
     positions: Option<PositionSource>,
+    /// The keys of encrypted paths.
+    keys: Option<PublicKeys>,
     reload: Reload,
     notify: Notify,
     events: EventSink,
@@ -138,7 +141,7 @@ impl Daemon {
     fn new(options: Options, mut config: Config, seed: [u8; 32], signals: Signals) -> Result<Daemon, Failure> {
         let control = start::control_socket(&config)?;
         let metrics = config.metrics.map(start::metrics_socket).transpose()?;
-        roles::take_keys(&mut config)?;
+        let keys = roles::take_keys(&mut config)?;
         let mut host = Host::new(roles::host_options(&config))?;
         let unreplicated = if host.replicates() { None } else { roles::without_replication(&mut config) };
         host.receive_plain_esp(roles::uses_esp(&config))?;
@@ -162,6 +165,7 @@ impl Daemon {
             signals,
             table_watch: None,
             positions,
+            keys,
             reload: Reload::default(),
             notify: Notify::from_environment(),
             recorder,
@@ -396,7 +400,12 @@ impl Daemon {
                 return self.server.respond(client, &response, now, &mut self.host);
             }
             Request::Keys => {
-                let response = sessions().map_or_else(|error| Response::Error(error.to_string()), Response::Keys);
+                let response = sessions(self.keys.as_ref())
+                    .map_or_else(|error| Response::Error(error.to_string()), Response::Keys);
+                return self.server.respond(client, &response, now, &mut self.host);
+            }
+            Request::RenewKeys => {
+                let response = self.renew_keys().map_or_else(Response::Error, |()| Response::Done);
                 return self.server.respond(client, &response, now, &mut self.host);
             }
             Request::Metrics => match self.recent_metrics(now) {

@@ -6,7 +6,7 @@ use crate::config::{Accel, Config, DataPlane, Firewall};
 use crate::exit::Failure;
 use core::time::Duration;
 use roam6_linux::firewall::Policy;
-use roam6_linux::wireguard::{self, Encryption};
+use roam6_linux::wireguard::{self, Encryption, PublicKeys};
 use roam6_linux::{Backend, HostOptions};
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::nemo::{Authentication, Transport, UplinkConfig};
@@ -89,7 +89,7 @@ pub(super) fn without_replication(config: &mut Config) -> Option<&'static str> {
 
 /// Whether paths are encrypted. A mobile router that encrypts does so always.
 fn encryption(config: &Config) -> Encryption {
-    let agent = config.home_agent.as_ref().and_then(|agent| agent.config.encryption.as_ref());
+    let agent = config.home_agent.as_ref().and_then(|agent| agent.config.encryption.as_deref());
     let router = config.mobile_router.as_ref().and_then(|router| router.encryption.as_ref());
     match (agent, router) {
         (None, None) => Encryption::Off,
@@ -106,15 +106,24 @@ fn encryption(config: &Config) -> Encryption {
 ///
 /// # Errors
 /// They cannot be read or written, or the kernel has no WireGuard.
-pub(super) fn take_keys(config: &mut Config) -> Result<(), Failure> {
+pub(super) fn take_keys(config: &mut Config) -> Result<Option<PublicKeys>, Failure> {
     if encryption(config) == Encryption::Off {
-        return Ok(());
+        return Ok(None);
     }
     let keys = wireguard::load_or_create(&config.state_dir).and_then(|keys| wireguard::public_keys(&keys))?;
-    let agent = config.home_agent.as_mut().and_then(|agent| agent.config.encryption.as_mut());
+    set_keys(config, &keys);
+    Ok(Some(keys))
+}
+
+/// Gives the roles that encrypt these keys.
+pub(super) fn set_keys(config: &mut Config, keys: &PublicKeys) {
+    let agent = config.home_agent.as_mut().and_then(|agent| agent.config.encryption.as_deref_mut());
     let router = config.mobile_router.as_mut().and_then(|router| router.encryption.as_mut());
-    agent.into_iter().chain(router).for_each(|settings| settings.keys.clone_from(&keys));
-    Ok(())
+    for settings in agent.into_iter().chain(router) {
+        settings.keys.clone_from(&keys.keys);
+        settings.former.clone_from(&keys.former);
+        settings.renewals = keys.renewals();
+    }
 }
 
 /// Keeps the encryption of a running daemon, keys included: changing it needs a restart.

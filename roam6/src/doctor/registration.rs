@@ -27,8 +27,8 @@ const PLAIN: Carrier = Carrier {
 /// With `encrypt`.
 const ENCRYPTED: Carrier = Carrier {
     id: "path.wireguard",
-    name: "UDP with the ports 4192 to 4207, of encryption,",
-    cure: "let UDP to the ports 4192 to 4207 of the home agent through, and the answers back, also in its own firewall",
+    name: "UDP with the ports 4192 to 4255, of encryption,",
+    cure: "let UDP to the ports 4192 to 4255 of the home agent through, and the answers back, also in its own firewall",
 };
 
 /// The carrier of this mobile router's tunnel.

@@ -382,7 +382,7 @@ const AT_THE_ROUTER: &[Case] = &[
         *probes(facts) =
             Probes { inner: Some(Answer::Silence), inner_one_hop: Some(Answer::Silence), ..Probes::default() };
     }),
-    ("path.wireguard", "4192 to 4207", |facts| {
+    ("path.wireguard", "4192 to 4255", |facts| {
         facts.config.as_mut().unwrap().mobile_router.as_mut().unwrap().encryption = Some(Encryption::default());
         *probes(facts) =
             Probes { inner: Some(Answer::Silence), inner_one_hop: Some(Answer::Silence), ..Probes::default() };

@@ -3,6 +3,7 @@
 use super::topology::{self, INSIDE_INTERFACE};
 use crate::net::host::BoxedEngine;
 use core::time::Duration;
+use roam6_proto::contract::command::{HomeAgentCommand, MobileRouterCommand};
 use roam6_proto::contract::config::encryption::MAX_WIREGUARD_BID;
 use roam6_proto::contract::config::nemo::{
     Authentication, Encryption, HomeAgentConfig, IngressConfig, LoadSharing, MobileRouterConfig, PrefixTable,
@@ -10,8 +11,10 @@ use roam6_proto::contract::config::nemo::{
 };
 use roam6_proto::crypto::wireguard::PublicKey;
 use roam6_proto::role::Role;
-use roam6_proto::{Entropy, Node};
+use roam6_proto::{Command, Entropy, Input, Node};
 use roam6_wire::Bid;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Creates the node of each instance with a seed of its own.
 pub fn engine_factory(roles: Vec<Role>, seed: u64) -> impl Fn(u32) -> BoxedEngine + 'static {
@@ -20,6 +23,39 @@ pub fn engine_factory(roles: Vec<Role>, seed: u64) -> impl Fn(u32) -> BoxedEngin
         Entropy::seed_from_u64(seed.wrapping_add(u64::from(instance))).fill(&mut bytes);
         Box::new(Node::from_roles(&roles, bytes))
     }
+}
+
+/// The engine of one role, and the renewal of the keys of its encrypted paths: instances that are created later have the new ones.
+pub fn renewable_engine(
+    role: Role,
+    seed: u64,
+) -> (impl Fn(u32) -> BoxedEngine + 'static, impl Fn() -> Option<Input> + 'static) {
+    let role = Rc::new(RefCell::new(role));
+    let shared = Rc::clone(&role);
+    let spawn = move |instance| engine_factory(vec![shared.borrow().clone()], seed)(instance);
+    (spawn, move || renew_keys(&mut role.borrow_mut()))
+}
+
+/// Renews the keys of a role, if it encrypts; what its engine is told.
+fn renew_keys(role: &mut Role) -> Option<Input> {
+    let renew = |own: &mut Encryption| {
+        own.former = core::mem::take(&mut own.keys);
+        own.renewals += 1;
+        let renewed = own.former.iter().map(|(bid, PublicKey(octets))| (*bid, PublicKey(octets.map(|octet| !octet))));
+        own.keys = renewed.collect();
+    };
+    let command = match role {
+        Role::HomeAgent(config) => {
+            renew(config.encryption.as_mut()?);
+            Command::HomeAgent(HomeAgentCommand::ReloadKeys(config.encryption.clone()?))
+        }
+        Role::MobileRouter(config) => {
+            renew(config.encryption.as_mut()?);
+            Command::MobileRouter(MobileRouterCommand::Reload(config.clone()))
+        }
+        _ => return None,
+    };
+    Some(Input::Command(command))
 }
 
 /// The prefix table row of the `index`-th mobile router, with a shared key.
@@ -42,7 +78,7 @@ pub fn encryption(required: bool, entropy: &mut Entropy) -> Encryption {
         entropy.fill(&mut octets);
         (Bid(bid), PublicKey(octets))
     };
-    Encryption { required, keys: (0..MAX_WIREGUARD_BID).map(key).collect() }
+    Encryption { required, keys: (0..MAX_WIREGUARD_BID).map(key).collect(), ..Default::default() }
 }
 
 /// The `index`-th home agent.

@@ -103,11 +103,15 @@ impl NemoScenario {
             };
             config.ipv4 = ipv4.then(|| ipv4_service(index, &mut ipv4_rng));
             config.udp6 = filtered;
-            config.encryption = encrypted.then(|| config::encryption(required, &mut encryption_rng));
+            config.encryption = encrypted.then(|| config::encryption(required, &mut encryption_rng).into());
             allowed &= config.multiple_care_of && config.home_and_away;
             several &= config.multiple_care_of;
             let seed = rng.next_u64();
-            topology.add_agent(config::engine_factory(vec![Role::HomeAgent(config)], seed));
+            let (spawn, renew_keys) = config::renewable_engine(Role::HomeAgent(config), seed);
+            topology.add_agent(spawn);
+            if let Some(agent) = topology.agents.last().map(|agent| agent.host) {
+                topology.world.host_mut(agent).renew_keys = Box::new(renew_keys);
+            }
         }
         for (index, row) in rows.iter().enumerate() {
             let mut config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut rng);
@@ -123,7 +127,11 @@ impl NemoScenario {
             }
             let uplinks = config.uplinks.len();
             let seed = rng.next_u64();
-            topology.add_mobile(uplinks, config::engine_factory(vec![Role::MobileRouter(Box::new(config))], seed));
+            let (spawn, renew_keys) = config::renewable_engine(Role::MobileRouter(Box::new(config)), seed);
+            topology.add_mobile(uplinks, spawn);
+            if let Some(mobile) = topology.mobiles.last().map(|mobile| mobile.host) {
+                topology.world.host_mut(mobile).renew_keys = Box::new(renew_keys);
+            }
         }
         let calm = Duration::from_micros(rng.between(30 * SECOND, 70 * SECOND));
         let mut scenario = NemoScenario {
@@ -153,6 +161,9 @@ impl NemoScenario {
         }
         if ipv4 {
             scenario.write_translation(&mut ipv4_rng);
+        }
+        if encrypted {
+            scenario.write_renewals(&mut encryption_rng);
         }
         scenario
     }
@@ -199,6 +210,18 @@ impl NemoScenario {
         for host in self.topology.translators() {
             for _ in 0..rng.below(4) {
                 self.script.push((Duration::from_micros(rng.below(calm)), Event::ForgetMappings(host)));
+            }
+        }
+    }
+
+    /// Half of the hosts renew their keys: among the faults, or later, while nothing may be lost. A daemon refuses a second
+    /// renewal while there are sessions with the keys before the first.
+    fn write_renewals(&mut self, rng: &mut Entropy) {
+        let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
+        for host in self.engines() {
+            let at = if rng.one_in(2) { rng.below(calm) } else { calm + rng.between(SECOND, 20 * SECOND) };
+            if rng.one_in(2) {
+                self.script.push((Duration::from_micros(at), Event::RenewKeys(host)));
             }
         }
     }

@@ -3,7 +3,7 @@
 
 pub use crate::net::header::{Header, ICMPV6, IPV6, MOBILITY, UDP};
 use crate::net::ipv4::packet as ipv4;
-use roam6_proto::contract::config::encryption::{MAX_WIREGUARD_BID, WIREGUARD_PORT};
+use roam6_proto::contract::config::encryption::{MAX_WIREGUARD_DEVICES, WIREGUARD_PORT};
 use roam6_proto::contract::item::{Encap, TunnelPath};
 use roam6_proto::crypto::wireguard::PresharedKey;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, NeighbourSolicitation};
@@ -70,7 +70,7 @@ pub fn is_data_in_udp(packet: &[u8]) -> bool {
 }
 
 /// The ports of devices that encrypt.
-const WIREGUARD_PORTS: core::ops::Range<u16> = WIREGUARD_PORT..WIREGUARD_PORT + MAX_WIREGUARD_BID;
+const WIREGUARD_PORTS: core::ops::Range<u16> = WIREGUARD_PORT..WIREGUARD_PORT + MAX_WIREGUARD_DEVICES;
 
 /// The preshared key and the inner packet of a packet between WireGuard devices.
 pub fn unseal(ports: Option<(u16, u16)>, payload: &[u8]) -> Option<(PresharedKey, &[u8])> {
@@ -92,7 +92,7 @@ pub fn encapsulate_path(path: &TunnelPath, inner: &[u8]) -> Vec<u8> {
         Encap::Udp { local, remote } => udp(header, (local, remote), inner),
         Encap::Wireguard(peer) => {
             // Without a port the kernel learns it; no NAT of these worlds changes it.
-            let own = WIREGUARD_PORT + path.bid.0;
+            let own = peer.device.port();
             let port = if peer.port == 0 { own } else { peer.port };
             udp(header, (own, port), &[&peer.preshared_key.0, inner].concat())
         }

@@ -75,6 +75,8 @@ pub enum Event {
     BlockPath(Ipv6Addr, Ipv6Addr, bool),
     /// A NAT loses its mappings.
     ForgetMappings(HostId),
+    /// The host renews the keys of its encrypted paths.
+    RenewKeys(HostId),
     /// From now on so many items of a thousand are refused.
     RefuseItems(HostId, u16),
     /// Hands an input to the engine.

@@ -217,6 +217,7 @@ impl World {
     pub(crate) fn decapsulate(&mut self, host: HostId, packet: &[u8]) {
         match self.host(host).kernel.decapsulate(packet) {
             Decapsulated::Inner(inner) => {
+                self.host_mut(host).kernel.note_session(packet);
                 let path = self.host(host).kernel.path_of(packet);
                 if let Some(path) = path.filter(|_| kernel::echo_identifier(inner).is_none()) {
                     let now = self.now();
@@ -305,7 +306,7 @@ impl World {
         }
         // The answer to a probe follows the path under test, also one that only receives.
         let answers_probe = path.weight == 0 && kernel::echo_identifier(inner).is_some();
-        let outer = datagram::encapsulate_path(path, inner);
+        let outer = datagram::encapsulate_path(&self.host(host).kernel.carrier(id, path), inner);
         let (now, counted) = (self.now(), !direct && kernel::echo_identifier(inner).is_none());
         if counted && self.host_mut(host).path_counters.count_sent((id, bid), now, inner.len()) {
             self.deliver_soon(host, DatapathEvent::PathTraffic((id, bid)));

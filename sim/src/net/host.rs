@@ -73,6 +73,8 @@ pub struct Host {
     pub reports_addresses: bool,
     /// Creates the engine of the n-th instance.
     pub spawn: Box<dyn Fn(u32) -> BoxedEngine>,
+    /// Renews the keys of encrypted paths, for all later instances too; what the engine is told, if it has keys.
+    pub renew_keys: Box<dyn Fn() -> Option<Input>>,
     /// Instances started so far.
     pub instances: u32,
     /// The running engine, unless it was killed.
@@ -144,6 +146,7 @@ impl Host {
             powered: true,
             reports_addresses: false,
             spawn: Box::new(spawn),
+            renew_keys: Box::new(|| None),
             instances: 0,
             instance: None,
         }

@@ -8,7 +8,7 @@ use crate::net::shim_datapath::ShimDatapath;
 use crate::net::{Header, datagram, items};
 use roam6_proto::contract::config::flow::FlowSelector;
 use roam6_proto::contract::item::{
-    Encap, NextHop, PolicyRule, Route, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath,
+    Encap, NextHop, PolicyRule, Route, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath, WireguardPeer,
 };
 use roam6_proto::{Item, Key, LinkId, Plan};
 use roam6_wire::{Bid, LinkAddress, Prefix};
@@ -36,8 +36,17 @@ pub struct Kernel {
     routes: BTreeMap<RouteTable, Vec<Route>>,
     rules: Vec<PolicyRule>,
     tunnels: BTreeMap<TunnelId, Tunnel>,
+    /// The encrypted paths that have got another device.
+    renewals: BTreeMap<(TunnelId, Bid), Renewal>,
     /// The data plane of the shim.
     pub shim: ShimDatapath,
+}
+
+/// An encrypted path with another device than before: packets take the former one until this has a session.
+#[derive(Debug, Clone, Copy)]
+struct Renewal {
+    former: WireguardPeer,
+    has_session: bool,
 }
 
 /// The result of decapsulation.
@@ -71,6 +80,7 @@ impl Kernel {
             Item::ShimUplink(shimmed) => self.shim.put_link(shimmed.link),
             Item::ContextTrigger(trigger) => self.shim.put_trigger(*trigger),
             Item::ShimContext(context) => self.shim.put(context.clone()),
+            Item::Tunnel(tunnel) => self.note_devices(tunnel),
             _ => {}
         }
         self.plan.put(item);
@@ -94,6 +104,7 @@ impl Kernel {
     pub fn clear(&mut self) {
         self.plan = Plan::new();
         self.shim = ShimDatapath::default();
+        self.renewals.clear();
         self.rebuild();
     }
 
@@ -182,6 +193,47 @@ impl Kernel {
             .or_else(|| weighted_path(&tunnel.paths, flow_hash(inner)))
     }
 
+    /// Remembers the devices that paths of a tunnel had so far, and have no more. The end that begins the session has it at once,
+    /// because the other one has installed it before it told its key.
+    fn note_devices(&mut self, tunnel: &Tunnel) {
+        let Some(before) = self.tunnels.get(&tunnel.id) else { return };
+        let first = |tunnel: &Tunnel, bid| {
+            let mut paths = tunnel.paths.iter().filter(|path| path.bid == bid);
+            paths.find_map(|path| path.encap.wireguard().copied())
+        };
+        for bid in tunnel.paths.iter().map(|path| path.bid) {
+            let Some((peer, before)) = first(tunnel, bid).zip(first(before, bid)) else { continue };
+            if peer.device == before.device {
+                continue;
+            }
+            let unfinished = self.renewals.get(&(tunnel.id, bid)).filter(|renewal| !renewal.has_session);
+            let former = unfinished.map_or(before, |renewal| renewal.former);
+            self.renewals.insert((tunnel.id, bid), Renewal { former, has_session: peer.initiates });
+        }
+    }
+
+    /// A packet has come by an encrypted path: its device has a session.
+    pub fn note_session(&mut self, packet: &[u8]) {
+        let Some((_, _, ports, payload)) = datagram::decapsulate(packet) else { return };
+        let Some((key, _)) = datagram::unseal(ports, payload) else { return };
+        for ((id, bid), renewal) in self.renewals.iter_mut().filter(|(_, renewal)| !renewal.has_session) {
+            let mut paths = self.tunnels.get(id).into_iter().flat_map(|tunnel| &tunnel.paths);
+            renewal.has_session = paths
+                .any(|path| path.bid == *bid && path.encap.wireguard().is_some_and(|peer| peer.preshared_key == key));
+        }
+    }
+
+    /// A path with the device that its packets take now.
+    pub fn carrier(&self, id: TunnelId, path: &TunnelPath) -> TunnelPath {
+        let renewal = self.renewals.get(&(id, path.bid)).filter(|renewal| !renewal.has_session);
+        match (path.encap, renewal) {
+            (Encap::Wireguard(_), Some(renewal)) => {
+                TunnelPath { encap: Encap::Wireguard(renewal.former), ..path.clone() }
+            }
+            _ => path.clone(),
+        }
+    }
+
     /// The paths of a tunnel that have an outer header.
     pub fn paths_of(&self, id: TunnelId) -> Vec<Bid> {
         let paths = self.tunnels.get(&id).into_iter().flat_map(|tunnel| &tunnel.paths);
@@ -208,16 +260,20 @@ impl Kernel {
         let sealed = datagram::unseal(ports, payload);
         let inner = sealed.map_or(payload, |(_, inner)| inner);
         let Some(header) = Header::parse(inner) else { return Decapsulated::Foreign };
-        let ours = |path: &&TunnelPath| {
+        let ours = |id: TunnelId, path: &TunnelPath| {
             let from_port = |(from, to)| path.encap == Encap::Udp { local: to, remote: from };
             let same = path.remote == source && path.local == destination;
             let is_sent_so = match path.encap.wireguard() {
-                Some(peer) => sealed.is_some_and(|(key, _)| key == peer.preshared_key),
+                Some(peer) => sealed.is_some_and(|(key, _)| {
+                    let former = self.renewals.get(&(id, path.bid)).map(|renewal| renewal.former.preshared_key);
+                    key == peer.preshared_key || Some(key) == former
+                }),
                 None => sealed.is_none() && ports.is_none_or(from_port),
             };
             !path.direct && same && is_sent_so
         };
-        let mut tunnels = self.tunnels.values().filter(|tunnel| tunnel.paths.iter().any(|path| ours(&path))).peekable();
+        let is_ours = |tunnel: &&Tunnel| tunnel.paths.iter().any(|path| ours(tunnel.id, path));
+        let mut tunnels = self.tunnels.values().filter(is_ours).peekable();
         if tunnels.peek().is_none() {
             return Decapsulated::Foreign;
         }

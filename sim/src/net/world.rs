@@ -280,6 +280,10 @@ impl World {
                     self.blocked_paths.remove(&way)
                 };
             }
+            Event::RenewKeys(host) => {
+                let told = (self.host(host).renew_keys)();
+                told.into_iter().for_each(|input| self.handle(host, &input));
+            }
             Event::ForgetMappings(host) => self.host_mut(host).nat.iter_mut().for_each(Nat44::forget),
             Event::RefuseItems(host, permille) => self.host_mut(host).refused_per_mille = permille,
             Event::Deliver(host, input) => self.handle(host, &input),
@@ -313,6 +317,7 @@ impl World {
             Event::SetAddress(id, link, address, false) => format!("{} {link} loses {address}", host(id)),
             Event::BlockPath(source, destination, true) => format!("nothing passes from {source} to {destination}"),
             Event::BlockPath(source, destination, false) => format!("all passes from {source} to {destination}"),
+            Event::RenewKeys(id) => format!("{} renews its keys", host(id)),
             Event::ForgetMappings(id) => format!("{} loses its NAT mappings", host(id)),
             Event::RefuseItems(id, permille) => format!("{} refuses {permille} of 1000 items", host(id)),
             Event::Deliver(id, input) => format!("{} receives {input:?}", host(id)),

@@ -6,6 +6,7 @@ pub(crate) mod sequence;
 use crate::bpf::layout::{Reader, layout};
 use crate::nft::Hooks;
 use roam6_proto::LinkId;
+use roam6_proto::contract::config::encryption::DeviceNumber;
 use roam6_proto::contract::item::{Encap, Tunnel, TunnelFlow, TunnelId, TunnelPath};
 use roam6_wire::{Bid, Ipv4Endpoint, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
@@ -277,13 +278,13 @@ pub(crate) fn decode_prefix_entry(value: &PrefixEntryValue) -> TunnelId {
     TunnelId(Reader(value).u32().unwrap_or_default())
 }
 
-/// Encodes a tunnel without its flow rules; `stat` is the number of a path, under which its traffic is counted, `device` that of
-/// an encrypted one. The caller has checked the limits.
+/// Encodes a tunnel without its flow rules; `stat` is the number of a path, under which its traffic is counted, `device` the link of
+/// an encrypted one: without it nothing is sent. The caller has checked the limits.
 pub(crate) fn encode_tunnel(
     tunnel: &Tunnel,
     version: Version,
     stat: impl Fn(Bid) -> u16,
-    device: impl Fn(Bid) -> Option<LinkId>,
+    device: impl Fn(DeviceNumber) -> Option<LinkId>,
 ) -> TunnelValue {
     let (mut flags, mut near, mut fences) = (0, 0_u8, Vec::new());
     for side in Side::BOTH {
@@ -308,8 +309,11 @@ pub(crate) fn encode_tunnel(
         out.extend(weight.to_ne_bytes());
         out.resize(PATHS_AT, 0);
         for path in &tunnel.paths {
-            let encrypts = device(path.bid).filter(|_| path.encap.wireguard().is_some());
-            put_path(out, path, encrypts.or(path.link), stat(path.bid));
+            let link = match path.encap.wireguard() {
+                Some(peer) => device(peer.device),
+                None => path.link,
+            };
+            put_path(out, path, link, stat(path.bid));
         }
         out.resize(INLINE_PREFIXES_AT, 0);
         for &prefix in &fences {
@@ -466,6 +470,8 @@ fn mask(length: u8) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roam6_proto::contract::item::WireguardPeer;
+    use roam6_proto::crypto::wireguard::{PresharedKey, PublicKey};
 
     #[test]
     fn prefix_lengths_round_trip() {
@@ -512,6 +518,38 @@ mod tests {
             decode_tunnel(&encode_tunnel(&whole, Version(1), |_| 7, |_| None)),
             Some(Tunnel { local_prefixes: Vec::new(), ..whole })
         );
+    }
+
+    #[test]
+    fn encrypted_path_without_its_device_leads_nowhere() {
+        let device = DeviceNumber(17);
+        let keys = (PublicKey([1; 32]), PresharedKey([2; 32]));
+        let peer = WireguardPeer { device, public_key: keys.0, preshared_key: keys.1, port: 4209, initiates: true };
+        let path = TunnelPath {
+            bid: Bid(1),
+            local: "2001:db8::1".parse().unwrap(),
+            remote: "2001:db8:2::2".parse().unwrap(),
+            link: Some(LinkId(2)),
+            mtu: 1420,
+            weight: 1,
+            direct: false,
+            encap: Encap::Wireguard(peer),
+            dscp: None,
+        };
+        let all = vec![Prefix::ALL];
+        let tunnel = Tunnel {
+            id: TunnelId(7),
+            local_prefixes: all.clone(),
+            remote_prefixes: all,
+            paths: vec![path],
+            flows: Vec::new(),
+        };
+        let link = |known: Option<LinkId>| {
+            let value = encode_tunnel(&tunnel, Version(1), |_| 7, |of| known.filter(|_| of == device));
+            u32::from_ne_bytes(value[PATHS_AT + 32..PATHS_AT + 36].try_into().unwrap())
+        };
+        assert_eq!(link(Some(LinkId(9))), 9);
+        assert_eq!(link(None), 0, "by no means the uplink: packets would leave it in the clear");
     }
 
     #[test]

@@ -5,9 +5,14 @@ use super::maps::Maps;
 use super::{Attached, Bpf, abi};
 use crate::error::Error;
 use crate::netlink::socket::Netlink;
-use crate::wireguard::{DEVICE_PREFIX, remove_devices};
+use crate::wireguard::{DEVICE_PREFIX, PublicKeys, Renewed, remove_devices};
+use roam6_proto::Time;
 use roam6_proto::base::vec_map::VecMap;
-use roam6_proto::contract::item::{Tunnel, TunnelId};
+use roam6_proto::base::vec_set::VecSet;
+use roam6_proto::contract::config::encryption::DeviceNumber;
+use roam6_proto::contract::item::{Encap, Tunnel, TunnelId, TunnelPath, WireguardPeer};
+use roam6_wire::Bid;
+use std::borrow::Cow;
 
 /// The counter of packets that their path could not encrypt: it has no session with the other end.
 const NO_SESSION: &str = "dropped_no_session";
@@ -68,19 +73,129 @@ impl Bpf {
         self.attached.retain(|link, _| !lost.iter().any(|(_, gone)| gone == link));
         let uses = |tunnel: &Tunnel| {
             let mut paths = tunnel.paths.iter().filter(|path| path.encap.wireguard().is_some());
-            paths.any(|path| lost.iter().any(|(bid, _)| *bid == path.bid))
+            paths.any(|path| lost.iter().any(|(number, _)| number.bid() == path.bid))
         };
         let tunnels = self.installed.values().flatten().map(|full| &full.tunnel).filter(|tunnel| uses(tunnel));
         for tunnel in tunnels.cloned().collect::<Vec<_>>() {
             self.change(&tunnel)?;
         }
         self.begin_epoch()?;
-        let names: Vec<String> = lost.iter().map(|(bid, _)| format!("{DEVICE_PREFIX}{bid}")).collect();
+        let names: Vec<String> = lost.iter().map(|(number, _)| format!("{DEVICE_PREFIX}{}", number.0)).collect();
         Ok(Some(format!("{} had been removed, by hand or with the module wireguard: made again", names.join(", "))))
+    }
+
+    /// A tunnel with the devices of its paths, as the programs are to have it.
+    pub(super) fn with_devices<'t>(&self, tunnel: &'t Tunnel) -> Cow<'t, Tunnel> {
+        let Some(wireguard) = &self.wireguard else { return Cow::Borrowed(tunnel) };
+        with_devices(tunnel, |bid| wireguard.devices_of(tunnel.id, bid))
+    }
+
+    /// When to look for new sessions of encrypted paths.
+    pub(super) fn next_wireguard_check(&self) -> Option<Time> {
+        self.wireguard.as_ref()?.next_check()
+    }
+
+    /// Has packets take the devices that have got a session, in place of former ones. Returns what to tell the operator.
+    pub(super) fn look_for_sessions(&mut self, now: Time) -> Result<Vec<String>, Error> {
+        let Some(wireguard) = &mut self.wireguard else { return Ok(Vec::new()) };
+        let Renewed { tunnels, notices } = wireguard.check(now);
+        if tunnels.is_empty() {
+            return Ok(notices);
+        }
+        let mut done = Ok(());
+        for tunnel in tunnels {
+            if let Some(tunnel) = self.installed.get(&tunnel).and_then(|held| Some(held.as_ref()?.tunnel.clone())) {
+                done = done.and(self.change(&tunnel));
+            }
+        }
+        self.begin_epoch().and(done).map(|()| notices)
+    }
+
+    /// See [`crate::wireguard::WireguardPaths::renew`].
+    pub(super) fn renew_wireguard_keys(&mut self) -> Result<PublicKeys, Error> {
+        let none = || Error::new("keys not renewed", "encrypt is not in the configuration");
+        self.wireguard.as_mut().ok_or_else(none)?.renew()
     }
 
     /// Removes the peers of the tunnel that it has no more.
     pub(super) fn release_wireguard(&mut self, id: TunnelId, now: Option<&Tunnel>) -> Result<(), Error> {
         self.wireguard.as_mut().map_or(Ok(()), |wireguard| wireguard.release(id, now))
+    }
+}
+
+/// A tunnel whose encrypted paths have the devices that `devices_of` names for their BIDs: that of their packets, and the one that
+/// packets are accepted from besides. The latter is that of a path that only receives: of one with a former care-of address, or of
+/// one that is added, if there is room.
+fn with_devices(
+    tunnel: &Tunnel,
+    devices_of: impl Fn(Bid) -> Option<(DeviceNumber, Option<DeviceNumber>)>,
+) -> Cow<'_, Tunnel> {
+    if tunnel.paths.iter().all(|path| path.encap.wireguard().is_none()) {
+        return Cow::Borrowed(tunnel);
+    }
+    let mut carried = tunnel.clone();
+    let mut seen: VecSet<Bid> = VecSet::new();
+    let mut others: Vec<TunnelPath> = Vec::new();
+    for path in &mut carried.paths {
+        let Encap::Wireguard(peer) = &mut path.encap else { continue };
+        let Some((carrier, other)) = devices_of(path.bid) else { continue };
+        let is_first = seen.insert(path.bid);
+        peer.device = if is_first { carrier } else { other.unwrap_or(carrier) };
+        match other.filter(|_| is_first) {
+            Some(device) => {
+                let encap = Encap::Wireguard(WireguardPeer { device, ..*peer });
+                others.push(TunnelPath { encap, weight: 0, ..path.clone() });
+            }
+            None => others.retain(|receiving| receiving.bid != path.bid),
+        }
+    }
+    carried.paths.extend(others);
+    carried.paths.truncate(abi::PATHS.max(tunnel.paths.len()));
+    Cow::Owned(carried)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roam6_proto::crypto::wireguard::{PresharedKey, PublicKey};
+
+    fn path(bid: u16, weight: u16) -> TunnelPath {
+        let (public_key, preshared_key) = (PublicKey([1; 32]), PresharedKey([2; 32]));
+        let peer = WireguardPeer { device: DeviceNumber(bid), public_key, preshared_key, port: 4192, initiates: false };
+        TunnelPath {
+            bid: Bid(bid),
+            local: "2001:db8::1".parse().unwrap(),
+            remote: "2001:db8::2".parse().unwrap(),
+            link: None,
+            mtu: 1420,
+            weight,
+            direct: false,
+            encap: Encap::Wireguard(peer),
+            dscp: None,
+        }
+    }
+
+    fn devices(paths: Vec<TunnelPath>, renewing: &[u16]) -> Vec<(u16, u16, u16)> {
+        let all = vec![roam6_wire::Prefix::ALL];
+        let tunnel =
+            Tunnel { id: TunnelId(1), local_prefixes: all.clone(), remote_prefixes: all, paths, flows: Vec::new() };
+        let of = |bid: Bid| {
+            let other = renewing.contains(&bid.0).then_some(DeviceNumber(bid.0 + 16));
+            Some((DeviceNumber(bid.0), other))
+        };
+        let carried = with_devices(&tunnel, of);
+        let device = |path: &TunnelPath| path.encap.wireguard().map_or(99, |peer| peer.device.0);
+        carried.paths.iter().map(|path| (path.bid.0, path.weight, device(path))).collect()
+    }
+
+    #[test]
+    fn packets_are_accepted_from_both_devices_of_a_renewal() {
+        assert_eq!(devices(vec![path(1, 1), path(2, 1)], &[]), [(1, 1, 1), (2, 1, 2)]);
+        assert_eq!(devices(vec![path(1, 1), path(2, 1)], &[2]), [(1, 1, 1), (2, 1, 2), (2, 0, 18)]);
+        // A path that only receives takes it.
+        assert_eq!(devices(vec![path(1, 1), path(1, 0)], &[1]), [(1, 1, 1), (1, 0, 17)]);
+        assert_eq!(devices(vec![path(1, 1), path(1, 0)], &[]), [(1, 1, 1), (1, 0, 1)]);
+        let full: Vec<TunnelPath> = (1..=8).map(|bid| path(bid, 1)).collect();
+        assert_eq!(devices(full, &[1, 2]).len(), 8, "no more than the programs have room for");
     }
 }

@@ -21,7 +21,7 @@ use crate::tunnel::reassembly::Reassembly;
 use crate::tunnel::udp_encap::UdpEncap;
 use crate::tunnel::udp6_encap::Udp6Encap;
 use crate::tunnel::{Hooks, Tunnels, device, is_indexed_by};
-use crate::wireguard::{DEVICE_PREFIX, Encryption, WireguardPaths, remove_devices};
+use crate::wireguard::{DEVICE_PREFIX, Encryption, PublicKeys, WireguardPaths, remove_devices};
 use abi::{LOCAL_ENDPOINTS, OVER_IP4, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version};
 use attach::{Interface, Program, Programs};
 use lengths::{LengthUse, release_length, use_length};
@@ -347,8 +347,9 @@ impl Bpf {
         self.prepare(tunnel, version)?;
         let former = self.former(tunnel.id);
         self.path_stats.number(tunnel)?;
-        let device = |bid| self.wireguard.as_ref().and_then(|wireguard| wireguard.link_of(bid));
-        let value = abi::encode_tunnel(tunnel, version, |bid| self.path_stats.number_of(tunnel.id, bid), device);
+        let device = |device| self.wireguard.as_ref().and_then(|wireguard| wireguard.link_of(device));
+        let stat = |bid| self.path_stats.number_of(tunnel.id, bid);
+        let value = abi::encode_tunnel(&self.with_devices(tunnel), version, stat, device);
         self.maps.tunnels.put(&tunnel.id.0, &value)?;
         let is_decodable = abi::decode_tunnel(&value).as_ref() == Some(tunnel);
         self.installed
@@ -513,6 +514,18 @@ impl Tunnels for Bpf {
 
     fn repair_devices(&mut self) -> Result<Option<String>, Error> {
         self.repair_wireguard()
+    }
+
+    fn next_session_check(&self) -> Option<Time> {
+        self.next_wireguard_check()
+    }
+
+    fn check_sessions(&mut self, now: Time) -> Result<Vec<String>, Error> {
+        self.look_for_sessions(now)
+    }
+
+    fn renew_keys(&mut self) -> Result<PublicKeys, Error> {
+        self.renew_wireguard_keys()
     }
 
     fn path_traffic(&mut self, now: Time, query: &PathTrafficQuery) -> Result<Vec<PathTraffic>, Error> {

@@ -1,7 +1,7 @@
 //! Commands to the home agent and to the mobile router.
 
 use crate::contract::config::flow::FlowRule;
-use crate::contract::config::nemo::{MobileRouterConfig, PrefixTable};
+use crate::contract::config::nemo::{Encryption, MobileRouterConfig, PrefixTable};
 use roam6_wire::HomeAddress;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -16,6 +16,9 @@ pub enum HomeAgentCommand {
     /// Deletes the binding of a home address.
     #[serde(rename = "unbind")]
     DeleteBinding(HomeAddress),
+    /// Replaces the keys of encrypted paths, as they were renewed.
+    #[serde(rename = "keys")]
+    ReloadKeys(Box<Encryption>),
     /// See [`FleetCommand`].
     #[cfg(feature = "fleet")]
     Fleet(FleetCommand),

@@ -95,7 +95,7 @@ pub struct HomeAgentConfig {
     pub key_exchange: bool,
     /// Encryption of data; `None`: none is offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub encryption: Option<Encryption>,
+    pub encryption: Option<Box<Encryption>>,
     /// Whether TCP connections of mobile networks are relayed, so that they use all uplinks at once.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub bond: bool,

@@ -1,6 +1,7 @@
 //! Journal records: state that persists across restarts of the daemon.
 
 use crate::base::ids::LinkId;
+use crate::contract::config::encryption::DeviceNumber;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::config::nemo::{InvitationId, SharedKey};
 use crate::crypto::cga::Parameters;
@@ -227,9 +228,9 @@ pub struct BindingRecord {
     /// The path MTUs to those of `care_of` for which the mobile router has reported one, octets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path_mtus: Vec<(Bid, u16)>,
-    /// The public keys and UDP ports of the mobile router's WireGuard devices, for those of `care_of` that are encrypted.
+    /// The WireGuard devices of those of `care_of` that are encrypted, each with the mobile router's public key and UDP port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wireguard: Vec<(Bid, PublicKey, u16)>,
+    pub wireguard: Vec<(DeviceNumber, PublicKey, u16)>,
 }
 
 /// The last sequence number used.

@@ -1,6 +1,7 @@
 //! Tunnels with their paths and flow rules.
 
 use crate::base::ids::LinkId;
+use crate::contract::config::encryption::DeviceNumber;
 use crate::contract::config::flow::FlowSelector;
 use crate::crypto::wireguard::{PresharedKey, PublicKey};
 use roam6_wire::ip6::MINIMUM_MTU;
@@ -79,13 +80,17 @@ pub enum Encap {
         remote: u16,
     },
     /// A WireGuard device of its own, one for each binding identifier: nothing leaves by this path unencrypted, and nothing
-    /// that comes otherwise is accepted. Endpoints over IPv4 have port 0.
+    /// that comes otherwise is accepted. Endpoints over IPv4 have port 0. If a path gets another device, packets take its former
+    /// one until the new one has a session, and are accepted from both.
     Wireguard(WireguardPeer),
 }
 
-/// The other end of an encrypted path.
+/// The device of an encrypted path, and its other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireguardPeer {
+    /// The device, at both ends.
+    #[serde(default)]
+    pub device: DeviceNumber,
     /// Its public key: no two tunnels have the same.
     pub public_key: PublicKey,
     /// The preshared key.

@@ -4,12 +4,13 @@
 use super::HomeAgent;
 use super::request::UpdateRequest;
 use super::types::{CareOf, Reply};
-use crate::contract::config::nemo::Authentication;
+use crate::contract::config::encryption::DeviceNumber;
+use crate::contract::config::nemo::{Authentication, Encryption};
 use crate::contract::item::tunnel::wireguard_mtu;
 use crate::contract::item::{BindingRecord, Encap, TunnelPath, WireguardPeer};
 use crate::crypto::wireguard::{PresharedKey, PublicKey};
 use crate::nemo::path_secret;
-use roam6_wire::mobility::{MobilityOption, Status};
+use roam6_wire::mobility::{MobilityOption, Status, WireguardKey};
 use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint};
 use std::net::Ipv6Addr;
 
@@ -33,9 +34,10 @@ impl HomeAgent {
             let key = request.wireguard.iter().find(|key| key.bid == care_of.bid && !care_of.simultaneous_home);
             let port = key.map_or(0, |key| if is_mapped(care_of) { 0 } else { key.port });
             care_of.wireguard = key.and_then(|key| {
-                self.wireguard_peer(&answer.authentication, care_of.bid, PublicKey(key.public_key), port)
+                let device = self.device_of(key)?;
+                self.wireguard_peer(&answer.authentication, device, PublicKey(key.public_key), port)
             });
-            answer.encrypted.extend(care_of.wireguard.map(|_| care_of.bid));
+            answer.encrypted.extend(care_of.wireguard.map(|peer| peer.device));
         }
         match care_of.iter().all(|care_of| self.permits(care_of)) {
             true => Ok(()),
@@ -49,29 +51,47 @@ impl HomeAgent {
         !required || care_of.simultaneous_home || care_of.wireguard.is_some()
     }
 
+    /// The device for a key: another one if the mobile router has renewed its keys, or this home agent, so that former sessions
+    /// go on until there are new ones.
+    fn device_of(&self, key: &WireguardKey) -> Option<DeviceNumber> {
+        let is_router_odd = DeviceNumber::of_port(key.port, key.bid).is_some_and(DeviceNumber::is_router_odd);
+        DeviceNumber::new(key.bid, is_router_odd, self.config.encryption.as_ref()?.is_odd())
+    }
+
     fn wireguard_peer(
         &self,
         authentication: &Authentication,
-        bid: Bid,
+        device: DeviceNumber,
         public_key: PublicKey,
         port: u16,
     ) -> Option<WireguardPeer> {
-        let own = self.config.encryption.as_ref()?.key_of(bid)?;
-        let preshared_key = PresharedKey::derive(&path_secret(authentication)?, bid, &public_key, own)?;
-        Some(WireguardPeer { public_key, preshared_key, port, initiates: false })
+        let own = self.config.encryption.as_ref()?.agent_key(device)?;
+        let preshared_key = PresharedKey::derive(&path_secret(authentication)?, device.bid(), &public_key, own)?;
+        Some(WireguardPeer { device, public_key, preshared_key, port, initiates: false })
+    }
+
+    /// Other keys of this host. The paths of bindings keep theirs until the next update of their mobile routers.
+    pub(super) fn reload_keys(&mut self, encryption: &Encryption) {
+        if let Some(own) = &mut self.config.encryption {
+            let required = own.required;
+            **own = Encryption { required, ..encryption.clone() };
+        }
     }
 
     /// The keys of this host for the paths of an update that are encrypted.
     pub(super) fn wireguard_options(&self, answer: &Reply) -> impl Iterator<Item = MobilityOption> {
         let own = self.config.encryption.iter();
-        own.flat_map(|own| answer.encrypted.iter().filter_map(|bid| own.option(*bid)))
+        own.flat_map(|own| {
+            answer.encrypted.iter().filter_map(|device| Some(Encryption::option(*device, own.agent_key(*device)?)))
+        })
     }
 
     /// The device of a restored path, with a preshared key of the key that is in force.
     pub(super) fn restored_peer(&self, record: &BindingRecord, bid: Bid, is_mapped: bool) -> Option<WireguardPeer> {
-        let (_, public_key, port) = record.wireguard.iter().find(|(of, ..)| *of == bid)?;
+        let (device, public_key, port) = record.wireguard.iter().find(|(device, ..)| device.bid() == bid)?;
+        let device = DeviceNumber::of_port(device.port(), bid)?;
         let authentication = self.authentication_in_force(record.home_address)?;
-        self.wireguard_peer(&authentication, bid, *public_key, if is_mapped { 0 } else { *port })
+        self.wireguard_peer(&authentication, device, *public_key, if is_mapped { 0 } else { *port })
     }
 
     fn authentication_in_force(&self, home: HomeAddress) -> Option<Authentication> {

@@ -78,7 +78,7 @@ impl HomeAgent {
                 since: now,
             }
         });
-        let is_encrypted = |bid| record.wireguard.iter().any(|(of, ..)| *of == bid);
+        let is_encrypted = |bid| record.wireguard.iter().any(|(device, ..)| device.bid() == bid);
         let permitted =
             |care_of: &CareOf| self.permits(care_of) && is_encrypted(care_of.bid) == care_of.wireguard.is_some();
         let reachable = |care_of: &CareOf| match Ipv4Endpoint::from_ipv6(care_of.address) {

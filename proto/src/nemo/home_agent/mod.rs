@@ -196,6 +196,7 @@ impl HomeAgent {
                 self.enable_forwarding(out);
                 self.put_unreachable_routes(out);
             }
+            Command::HomeAgent(HomeAgentCommand::ReloadKeys(encryption)) => self.reload_keys(encryption),
             Command::HomeAgent(HomeAgentCommand::DeleteBinding(home)) => {
                 self.delete_binding(now, *home, "deleted by the operator", out);
                 #[cfg(feature = "fleet")]

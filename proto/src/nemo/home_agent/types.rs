@@ -1,5 +1,6 @@
 //! Values that several parts of the home agent share: care-of addresses, options of updates, acknowledgements, timers.
 
+use crate::contract::config::encryption::DeviceNumber;
 use crate::contract::config::nemo::{Authentication, DsmipService};
 use crate::contract::item::WireguardPeer;
 use crate::crypto::authenticator::Timestamp;
@@ -51,9 +52,9 @@ impl CareOf {
     }
 
     /// The journal's entry of its path, if that is encrypted.
-    pub(super) fn wireguard_record(&self) -> Option<(Bid, PublicKey, u16)> {
+    pub(super) fn wireguard_record(&self) -> Option<(DeviceNumber, PublicKey, u16)> {
         let peer = self.wireguard?;
-        Some((self.bid, peer.public_key, peer.port))
+        Some((peer.device, peer.public_key, peer.port))
     }
 
     /// The end of its path in UDP over IPv6, if it has one.
@@ -182,8 +183,8 @@ pub(super) struct Reply {
     pub key_role: Option<KeyRole>,
     /// The answer to its request for a new key.
     pub key_answer: Option<KeyExchange>,
-    /// The paths of the update that are encrypted.
-    pub encrypted: Vec<Bid>,
+    /// The devices of the paths of the update that are encrypted.
+    pub encrypted: Vec<DeviceNumber>,
 }
 
 /// A timer of the home agent.

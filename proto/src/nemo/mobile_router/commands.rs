@@ -191,5 +191,6 @@ fn update_content(config: &MobileRouterConfig) -> impl PartialEq + '_ {
         config.lifetime,
         &config.flows,
         &config.home_agents_ipv4,
+        &config.encryption,
     )
 }

@@ -5,8 +5,8 @@
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration, Location};
 use super::uplink::Uplink;
-use crate::contract::config::encryption::{MAX_WIREGUARD_BID, WIREGUARD_PORT};
-use crate::contract::config::nemo::Authentication;
+use crate::contract::config::encryption::{DeviceNumber, MAX_WIREGUARD_DEVICES, WIREGUARD_PORT};
+use crate::contract::config::nemo::{Authentication, Encryption};
 use crate::contract::item::tunnel::wireguard_mtu;
 use crate::contract::item::{Encap, TunnelPath, WireguardPeer};
 use crate::crypto::wireguard::{PresharedKey, PublicKey};
@@ -32,8 +32,21 @@ impl MobileRouter {
     pub(super) fn wireguard_options(&self, wanted: &DesiredRegistration) -> impl Iterator<Item = MobilityOption> {
         let own = self.config.encryption.as_ref();
         let away = wanted.care_of().iter().filter(|care_of| !care_of.on_home_link);
-        own.into_iter()
-            .flat_map(move |own| away.clone().filter_map(|care_of| own.option(registered_bid(wanted, care_of))))
+        own.into_iter().flat_map(move |own| {
+            away.clone().filter_map(move |care_of| {
+                let bid = registered_bid(wanted, care_of);
+                let known = self.wireguard_peer(wanted.home_agent, bid);
+                let device =
+                    DeviceNumber::new(bid, own.is_odd(), known.is_some_and(|peer| peer.device.is_agent_odd()))?;
+                Some(Encryption::option(device, own.router_key(device)?))
+            })
+        })
+    }
+
+    /// The device of a home agent for a path.
+    fn wireguard_peer(&self, home_agent: Ipv6Addr, bid: Bid) -> Option<&WireguardPeer> {
+        let mut known = self.wireguard_peers.0.iter();
+        known.find(|(of, known, _)| (*of, *known) == (home_agent, bid)).map(|(.., peer)| peer)
     }
 
     /// Whether the home agent accepts care-of addresses without encrypting them, although it has to.
@@ -63,13 +76,16 @@ impl MobileRouter {
         let Some(own) = &self.config.encryption else { return };
         for WireguardKey { bid, port, public_key } in keys_of(message) {
             let (public_key, port, bid) = (PublicKey(*public_key), *port, *bid);
-            let Some(ours) = own.key_of(bid).filter(|_| port != 0) else { continue };
+            // The port tells which of our keys the home agent has: an answer may be that to an update before a renewal.
+            let told = DeviceNumber::of_port(port, bid).or_else(|| DeviceNumber::new(bid, own.is_odd(), false));
+            let Some(device) = told.filter(|_| port != 0) else { continue };
+            let Some(ours) = own.router_key(device) else { continue };
             let Some(preshared_key) = PresharedKey::derive(&secret, bid, ours, &public_key) else { continue };
             self.wireguard_peers.0.retain(|(of, known, _)| (*of, *known) != (home_agent, bid));
             if self.wireguard_peers.0.len() >= MAX_PEERS {
                 self.wireguard_peers.0.remove(0);
             }
-            let peer = WireguardPeer { public_key, preshared_key, port, initiates: true };
+            let peer = WireguardPeer { device, public_key, preshared_key, port, initiates: true };
             self.wireguard_peers.0.push((home_agent, bid, peer));
         }
     }
@@ -94,8 +110,10 @@ impl MobileRouter {
     /// The protocol and port of a path, for the operator who looks for the firewall that drops its packets.
     pub(super) fn encrypted_tunnel_of(&self, bid: Bid) -> String {
         let used = if self.registers_bids() { bid } else { Bid(0) };
-        let port = WIREGUARD_PORT.saturating_add(used.0);
-        let last = WIREGUARD_PORT + MAX_WIREGUARD_BID - 1;
+        let home_agent = self.registration.serving_home_agent();
+        let known = home_agent.and_then(|home_agent| self.wireguard_peer(home_agent, used));
+        let port = known.map_or(WIREGUARD_PORT.saturating_add(used.0), |peer| peer.port);
+        let last = WIREGUARD_PORT + MAX_WIREGUARD_DEVICES - 1;
         format!("UDP port {port} of the home agent (of {WIREGUARD_PORT} to {last}, for encryption)")
     }
 
@@ -111,8 +129,7 @@ impl MobileRouter {
             return Some(path);
         }
         let home_agent = self.registration.serving_home_agent()?;
-        let mut known = self.wireguard_peers.0.iter();
-        let (.., peer) = known.find(|(of, bid, _)| (*of, *bid) == (home_agent, path.bid))?;
+        let peer = self.wireguard_peer(home_agent, path.bid)?;
         let (local, remote) = (without_port(path.local), without_port(path.remote));
         let mtu = wireguard_mtu(uplink.mtu(), Ipv4Endpoint::from_ipv6(local).is_some());
         Some(TunnelPath { local, remote, mtu, encap: Encap::Wireguard(*peer), ..path })

@@ -1,10 +1,13 @@
 //! Encrypted paths: the peer is in place before the acknowledgement, and unencrypted updates are refused where they must be.
 
 use super::bench::*;
+use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
+use crate::contract::config::encryption::DeviceNumber;
 use crate::contract::config::nemo::{Encryption, HomeAgentConfig};
+use crate::contract::item::WireguardPeer;
 use crate::contract::item::{Encap, TunnelPath};
 use crate::crypto::wireguard::{PresharedKey, PublicKey};
-use crate::{Item, Output};
+use crate::{Command, Input, Item, Output};
 use roam6_wire::Bid;
 use roam6_wire::mobility::{MobilityOption, Status, WireguardKey};
 
@@ -13,11 +16,28 @@ const THEIRS: PublicKey = PublicKey([1; 32]);
 
 fn encrypting(required: bool) -> HomeAgentConfig {
     let keys = (0..4).map(|bid| (Bid(bid), OURS)).collect();
-    HomeAgentConfig { encryption: Some(Encryption { required, keys }), ..config() }
+    HomeAgentConfig { encryption: Some(Box::new(Encryption { required, keys, ..Default::default() })), ..config() }
 }
 
 fn keyed(update: Update) -> Update {
     update.with(MobilityOption::WireguardKey(WireguardKey { bid: Bid(0), port: 4192, public_key: THEIRS.0 }))
+}
+
+const RENEWED: PublicKey = PublicKey([4; 32]);
+
+/// The home agent after it has renewed its keys.
+fn renewed(required: bool) -> HomeAgentConfig {
+    let keys = |key| (0..4).map(|bid| (Bid(bid), key)).collect();
+    let encryption = Encryption { required, keys: keys(RENEWED), former: keys(OURS), renewals: 1 };
+    HomeAgentConfig { encryption: Some(Box::new(encryption)), ..config() }
+}
+
+fn told(port: u16, key: PublicKey) -> MobilityOption {
+    MobilityOption::WireguardKey(WireguardKey { bid: Bid(0), port, public_key: key.0 })
+}
+
+fn peer(bench: &TestBed) -> WireguardPeer {
+    *path(bench).encap.wireguard().unwrap()
 }
 
 fn path(bench: &TestBed) -> TunnelPath {
@@ -79,4 +99,47 @@ fn unencrypted_update_is_served_as_before_otherwise() {
         let done = bench.send(&keyed(Update::new(8, "2001:db8:1::100")));
         assert_eq!((keys(&done).len(), path(&bench).encap.is_native()), (usize::from(is_offered), !is_offered));
     }
+}
+
+#[test]
+fn renewed_key_of_the_mobile_router_gets_another_device() {
+    let mut bench = TestBed::new(encrypting(true));
+    bench.send(&keyed(Update::new(7, "2001:db8:1::100")));
+    assert_eq!(peer(&bench).device, DeviceNumber(0));
+    let third = PublicKey([3; 32]);
+    let done = bench.send(&Update::new(8, "2001:db8:1::100").with(told(4208, third)));
+    assert_eq!(keys(&done), [WireguardKey { bid: Bid(0), port: 4208, public_key: OURS.0 }]);
+    assert_eq!((peer(&bench).device, peer(&bench).public_key), (DeviceNumber(16), third));
+    // A port that is none of a device, as that of another implementation, or of another path.
+    for (sequence, port) in [(9, 9999), (10, 4193), (11, 4256), (12, 0)] {
+        bench.send(&Update::new(sequence, "2001:db8:1::100").with(told(port, third)));
+        assert_eq!(peer(&bench).device, DeviceNumber(0), "{port}");
+    }
+}
+
+#[test]
+fn renewed_key_of_the_home_agent_is_told_with_the_next_acknowledgement() {
+    let mut bench = TestBed::new(encrypting(true));
+    bench.send(&keyed(Update::new(7, "2001:db8:1::100")));
+    let (before, recorded) = (path(&bench), journal(&bench));
+    let own = renewed(false).encryption.unwrap();
+    let outputs = bench.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadKeys(own))));
+    assert!(outputs.is_empty() && path(&bench) == before, "the former session goes on");
+    let unkeyed = bench.send(&Update::new(8, "2001:db8:1::100"));
+    assert_eq!(acknowledgement(&unkeyed).status, Status::ADMINISTRATIVELY_PROHIBITED, "encryption is required still");
+    let done = bench.send(&keyed(Update::new(9, "2001:db8:1::100")));
+    assert_eq!(keys(&done), [WireguardKey { bid: Bid(0), port: 4224, public_key: RENEWED.0 }]);
+    assert_eq!((peer(&bench).device, peer(&bench).public_key), (DeviceNumber(32), THEIRS));
+    let expected = PresharedKey::derive(&key().secret, Bid(0), &THEIRS, &RENEWED);
+    assert_eq!(Some(peer(&bench).preshared_key), expected);
+    // After a restart each binding has the device that it had, also one from before the renewal.
+    for (records, expected) in [(journal(&bench), path(&bench)), (recorded, before)] {
+        let mut after = TestBed::new(renewed(true));
+        after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records))));
+        assert_eq!(path(&after), expected);
+    }
+    // The keys are lost, and those before with them: nothing is restored that could not be decrypted.
+    let mut after = TestBed::new(encrypting(true));
+    after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(journal(&bench)))));
+    assert!(after.tunnel().is_none_or(|tunnel| tunnel.paths.iter().all(|path| path.weight == 0)));
 }

@@ -1,8 +1,10 @@
 //! Encrypted paths: no data without the key of the home agent's device, and never in the clear.
 
 use super::*;
+use crate::contract::command::MobileRouterCommand;
+use crate::contract::config::encryption::DeviceNumber;
 use crate::contract::config::nemo::Encryption;
-use crate::contract::item::Encap;
+use crate::contract::item::{Encap, WireguardPeer};
 use crate::contract::view::FaultKind;
 use crate::crypto::wireguard::{PresharedKey, PublicKey};
 use roam6_wire::mobility::WireguardKey;
@@ -12,7 +14,11 @@ const THEIRS: PublicKey = PublicKey([2; 32]);
 
 fn encrypting(sharing: LoadSharing) -> MobileRouterConfig {
     let keys = (0..4).map(|bid| (Bid(bid), OURS)).collect();
-    MobileRouterConfig { encryption: Some(Encryption { required: false, keys }), load_sharing: sharing, ..config() }
+    MobileRouterConfig {
+        encryption: Some(Encryption { keys, ..Default::default() }),
+        load_sharing: sharing,
+        ..config()
+    }
 }
 
 fn keys_of(update: &Update) -> Vec<WireguardKey> {
@@ -27,12 +33,13 @@ fn keys_of(update: &Update) -> Vec<WireguardKey> {
 impl TestBed {
     /// The home agent accepts `update`, with keys for these paths.
     fn acknowledge_keyed(&mut self, update: &Update, bids: &[u16]) -> Vec<Output> {
+        let key = |bid: &u16| WireguardKey { bid: Bid(*bid), port: 4192 + *bid, public_key: THEIRS.0 };
+        self.acknowledge_with_keys(update, &bids.iter().map(key).collect::<Vec<_>>())
+    }
+
+    fn acknowledge_with_keys(&mut self, update: &Update, keys: &[WireguardKey]) -> Vec<Output> {
         let bid_options = update.bid_options().into_iter().map(MobilityOption::BindingIdentifier);
-        let keys = bids.iter().map(|bid| {
-            let key = WireguardKey { bid: Bid(*bid), port: 4192 + *bid, public_key: THEIRS.0 };
-            MobilityOption::WireguardKey(key)
-        });
-        let options = bid_options.chain(keys).collect();
+        let options = bid_options.chain(keys.iter().copied().map(MobilityOption::WireguardKey)).collect();
         self.acknowledge_with(update, Status::ACCEPTED, AckFlags::ROUTER, update.message.sequence, options)
     }
 
@@ -99,7 +106,7 @@ fn silent_path_is_explained_by_the_port_of_its_device() {
         let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
         bench.acknowledge_keyed(&update(&outputs), &[bid]);
         let text = bench.router.encrypted_tunnel_of(Bid(1));
-        assert!(text.contains(port) && text.contains("4192 to 4207"), "{text}");
+        assert!(text.contains(port) && text.contains("4192 to 4255"), "{text}");
     }
 }
 
@@ -126,4 +133,64 @@ fn answer_for_one_of_two_paths_is_refused() {
     bench.acknowledge_keyed(&second, &[1]);
     assert!(bench.tunnel().is_some_and(is_encrypted), "{:?}", bench.tunnel());
     assert_eq!(bench.fault(), Some(FaultKind::NotEncrypted));
+}
+
+/// A mobile router with one encrypted path.
+fn with_path() -> TestBed {
+    let mut bench = TestBed::new(encrypting(LoadSharing::Single));
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    bench.acknowledge_keyed(&update(&outputs), &[0]);
+    bench.now = at(5000);
+    bench
+}
+
+fn peer(bench: &TestBed) -> WireguardPeer {
+    *bench.tunnel().unwrap().paths[0].encap.wireguard().unwrap()
+}
+
+fn reload(bench: &mut TestBed, config: MobileRouterConfig) -> Update {
+    update(&bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config))))))
+}
+
+#[test]
+fn renewed_key_is_told_at_once_and_used_with_the_answer() {
+    let mut bench = with_path();
+    let before = peer(&bench);
+    assert_eq!(before.device, DeviceNumber(0));
+    let renewed = PublicKey([3; 32]);
+    let keys = |key| (0..4).map(|bid| (Bid(bid), key)).collect();
+    let encryption = Encryption { required: false, keys: keys(renewed), former: keys(OURS), renewals: 1 };
+    let config = MobileRouterConfig { encryption: Some(encryption), ..encrypting(LoadSharing::Single) };
+    let sent = reload(&mut bench, config.clone());
+    assert_eq!(keys_of(&sent), [WireguardKey { bid: Bid(0), port: 4208, public_key: renewed.0 }]);
+    assert_eq!(peer(&bench), before, "not before the home agent has it");
+    bench.acknowledge_with_keys(&sent, &[WireguardKey { bid: Bid(0), port: 4208, public_key: THEIRS.0 }]);
+    let after = peer(&bench);
+    assert_eq!((after.device, after.public_key, after.port), (DeviceNumber(16), THEIRS, 4208));
+    assert_eq!(Some(after.preshared_key), PresharedKey::derive(&KEY, Bid(0), &renewed, &THEIRS));
+    // A home agent that answers to the key before, as to an update from before the renewal: its session is the former one.
+    bench.now = at(9000);
+    let sent = reload(&mut bench, MobileRouterConfig { lifetime: Duration::from_secs(120), ..config });
+    bench.acknowledge_with_keys(&sent, &[WireguardKey { bid: Bid(0), port: 4192, public_key: THEIRS.0 }]);
+    assert_eq!(peer(&bench), before);
+}
+
+#[test]
+fn renewed_key_of_the_home_agent_has_another_device() {
+    let mut bench = with_path();
+    let changed =
+        |seconds| MobileRouterConfig { lifetime: Duration::from_secs(seconds), ..encrypting(LoadSharing::Single) };
+    let sent = reload(&mut bench, changed(120));
+    let theirs = PublicKey([4; 32]);
+    bench.acknowledge_with_keys(&sent, &[WireguardKey { bid: Bid(0), port: 4224, public_key: theirs.0 }]);
+    let after = peer(&bench);
+    assert_eq!((after.device, after.public_key, after.port), (DeviceNumber(32), theirs, 4224));
+    bench.now = at(9000);
+    let sent = reload(&mut bench, changed(160));
+    assert_eq!(
+        keys_of(&sent),
+        [WireguardKey { bid: Bid(0), port: 4224, public_key: OURS.0 }],
+        "the port of that device"
+    );
 }
