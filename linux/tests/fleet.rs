@@ -118,6 +118,7 @@ fn options(member: &str) -> StoreOptions {
         endpoints: vec!["http://[::1]:1".to_owned(), ENDPOINT.to_owned()],
         credentials: None,
         identity: "home agent 2001:db8::1".to_owned(),
+        encryption: None,
         copy: None,
     }
 }
@@ -429,6 +430,26 @@ fn member_resumes_from_its_copy_or_begins_with_a_snapshot() {
     assert!(keys.is_empty(), "the copy is of another store");
     assert_eq!(snapshot_of(&mut member), 21);
     assert!(path.with_extension("redb.old").exists(), "it is kept");
+}
+
+#[test]
+fn members_with_other_wireguard_keys_are_refused() {
+    let Some((_etcd, _namespace)) = Etcd::start("WireGuard keys of members", &[]) else { return };
+    let keyed = |member: &str, keys: &str| StoreOptions { encryption: Some(keys.to_owned()), ..options(member) };
+    let mut first = Member::start(keyed("ha1", "aa"));
+    first.await_connected();
+    Member::start(keyed("ha2", "aa")).await_connected();
+    let mut other = Member::start(keyed("ha3", "bb"));
+    let expected =
+        StoreFault::OtherKeys { key: "/roam6/north/w".to_owned(), theirs: "aa".to_owned(), own: "bb".to_owned() };
+    assert_eq!(other.await_fault(), expected);
+    assert!(matches!(other.write(write(1, "b/a", 0)), Written::Refused(_)));
+    let mut without = Member::start(options("ha4"));
+    assert_eq!(without.await_fault(), StoreFault::Unencrypted { key: "/roam6/north/w".to_owned() });
+    kept(first.write(write(2, "b/a", 0)));
+    // As after the keys of all members were replaced.
+    operate(|mut client| async move { client.delete("/roam6/north/w", None).await });
+    other.await_connected();
 }
 
 #[test]

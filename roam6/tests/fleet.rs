@@ -95,9 +95,14 @@ impl Scene {
     }
 
     fn start_member(&mut self, index: usize) {
+        self.start_member_with(index, "");
+    }
+
+    /// `more` is added to the table of the home agent.
+    fn start_member_with(&mut self, index: usize, more: &str) {
         let role = format!(
             "[home_agent]\naddress = \"2001:db8:1::1\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nprefix_table = \"mobiles.toml\"\n\
-             [fleet]\nname = \"north\"\nmember = \"ha{index}\"\nstore = [\"http://[::1]:2379\"]\nannounce = {{}}\n\
+             {more}[fleet]\nname = \"north\"\nmember = \"ha{index}\"\nstore = [\"http://[::1]:2379\"]\nannounce = {{}}\n\
              drain = \"1s\"\naggregates = [\"2001:db8:100::/40\"]\n"
         );
         let config = self.testbed.write_config(&format!("ha{index}"), &role);
@@ -182,6 +187,47 @@ fn rows_of_the_store_are_those_of_all_members() {
     scene.wait("binding after the restart", || scene.sequence(0) == scene.sequence(1));
     let (added, why) = enroll(&scene, "2001:db8:1::102", "2001:db8:103::/56", "other.key");
     assert!(!added && why.contains("not added"), "a row of the file: {why}");
+}
+
+#[test]
+fn member_with_other_wireguard_keys_stays_out() {
+    let test = "member_with_other_wireguard_keys_stays_out";
+    if let Some(why) = testbed::wireguard::missing() {
+        return println!("skipped: {test}: {why}");
+    }
+    let Some(mut scene) = Scene::new(test) else { return };
+    let log =
+        |scene: &Scene, index| fs::read_to_string(scene.testbed.file(&format!("ha{index}.log"))).unwrap_or_default();
+    let encrypt = "encrypt = true\n";
+    scene.start_member_with(0, encrypt);
+    scene.await_state(0, "healthy");
+    scene.start_member_with(1, encrypt);
+    scene.wait("the cure", || log(&scene, 1).contains("copy wireguard.keys"));
+    scene.start_member_with(2, "");
+    scene.wait("the cure for no keys", || log(&scene, 2).contains("write encrypt in [home_agent]"));
+    for index in [1, 2] {
+        assert_eq!(scene.state(index), ("joining".to_owned(), Some(1)));
+        assert_eq!(scene.announced(index), "", "it gets no packets");
+    }
+    let renewed = scene.ask(0, &["keygen", "--renew"]);
+    let why = String::from_utf8_lossy(&renewed.stderr).into_owned();
+    assert!(!renewed.status.success() && why.contains("docs/fleet.md"), "{why}");
+    // The cure.
+    let keys = |scene: &Scene, index: usize| scene.testbed.file(&format!("ha{index}/state/wireguard.keys"));
+    for index in [1, 2] {
+        scene.daemons[index] = None;
+        fs::copy(keys(&scene, 0), keys(&scene, index)).unwrap();
+        scene.start_member_with(index, encrypt);
+        scene.await_state(index, "healthy");
+    }
+    // A router that one member has bound reaches the correspondent by each of them.
+    let _advertiser = scene.testbed.advertise("2001:db8:2::/64");
+    let _router = scene.testbed.start_router(encrypt);
+    for index in 0..MEMBERS {
+        scene.wait(&format!("binding at {index}"), || scene.sequence(index).is_some());
+        scene.route_to(index);
+        scene.wait(&format!("packets by {index}"), || scene.reaches());
+    }
 }
 
 #[test]

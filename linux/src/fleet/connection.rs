@@ -4,7 +4,7 @@ use super::copy::OpenCopy;
 use super::fault::{Fault, failure};
 use super::presence::Beats;
 use super::queue::Sink;
-use super::{Mark, StoreEvent, StoreOptions, format, prefix_of, presence, watcher};
+use super::{Mark, StoreEvent, StoreOptions, encryption, format, prefix_of, presence, watcher};
 use core::time::Duration;
 use etcd_client::{Client, ConnectOptions};
 use roam6_proto::contract::fleet::StoreFault;
@@ -128,6 +128,7 @@ async fn session(connection: &Connection, endpoint: &str) -> (Fault, bool) {
         let options = connect_options(&connection.options);
         let client = Client::connect([endpoint], Some(options)).await.map_err(|error| failure(&error).fault())?;
         let (store, head) = format::check(&client, connection).await?;
+        encryption::check(&client, connection).await?;
         Ok::<_, Fault>((client, store, head))
     };
     let (client, store, head) = match timeout(ANSWER_TIME, opened).await {

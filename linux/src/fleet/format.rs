@@ -78,7 +78,7 @@ pub(super) fn compare(value: &[u8], identity: &str) -> Result<u64, StoreFault> {
 }
 
 /// A text of others, short enough for a log line and without control characters.
-fn shorten(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     text.chars().filter(|one| !one.is_control()).take(200).collect()
 }
 

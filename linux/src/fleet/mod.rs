@@ -12,6 +12,7 @@ mod admin;
 mod batch;
 mod connection;
 mod copy;
+mod encryption;
 mod fault;
 mod format;
 mod node;
@@ -63,6 +64,8 @@ pub struct StoreOptions {
     pub credentials: Option<(String, String)>,
     /// What all members of the fleet have in common, as text: another text in the store means another fleet.
     pub identity: String,
+    /// The fingerprint of the WireGuard keys that all members have; `None`: paths are not encrypted.
+    pub encryption: Option<String>,
     /// The file of this member's copy of the store, from which it resumes; without one a snapshot comes first.
     pub copy: Option<PathBuf>,
 }

@@ -3,7 +3,7 @@
 //!
 //! `b/HOME-ADDRESS`: all bindings of a home address. `pool/PREFIX`: which home address has a prefix of the pool.
 //! `m/MEMBER`: a member, as long as it lives. `r/HOME-ADDRESS`: a row of the prefix table. `u/CARE-OF-ADDRESS`: a path MTU.
-//! `v`: which fleet this is ([`super::format`]).
+//! `v`: which fleet this is ([`super::format`]). `w`: the keys of encrypted paths ([`super::encryption`]).
 
 use super::{StoreEvent, Stored as StoredKey, Write, Written};
 use roam6_proto::base::ids::PutId;

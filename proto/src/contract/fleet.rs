@@ -147,6 +147,29 @@ pub enum StoreFault {
         /// The newest one of this version.
         speaks: u32,
     },
+    /// The other members have other WireGuard keys: packets that reach this one could not be decrypted.
+    #[display(
+        "the members of the fleet have other WireGuard keys ({theirs}) than this one ({own}): stop roam6 here, copy wireguard.keys \
+         from the state_dir of another member into the state_dir of this one, and start it; if the keys of all members were \
+         replaced, stop all, run etcdctl del {key}, and start them"
+    )]
+    OtherKeys {
+        /// The key of the store.
+        key: String,
+        /// The fingerprint of theirs.
+        theirs: String,
+        /// That of this member's.
+        own: String,
+    },
+    /// The other members encrypt, and this one does not.
+    #[display(
+        "the members of the fleet encrypt, and this one does not: write encrypt in [home_agent] as the others, and copy \
+         wireguard.keys from the state_dir of another member; if none shall encrypt any more, run etcdctl del {key}"
+    )]
+    Unencrypted {
+        /// The key of the store.
+        key: String,
+    },
     /// It refuses user or password, or permits too little.
     #[display("the store refuses the user, or permits too little: {_0}")]
     Credentials(String),

@@ -66,6 +66,7 @@ mod with_fleet {
                 endpoints: self.store.clone(),
                 credentials: self.credentials.clone(),
                 identity: self.identity.clone(),
+                encryption: None,
                 copy: Some(copy_file(state_dir, &self.config.name)),
             };
             let version = env!("CARGO_PKG_VERSION").to_owned();

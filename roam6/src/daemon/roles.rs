@@ -6,6 +6,8 @@ use crate::config::{Accel, Config, DataPlane, Firewall};
 use crate::exit::Failure;
 use core::time::Duration;
 use roam6_linux::firewall::Policy;
+#[cfg(feature = "fleet")]
+use roam6_linux::fleet::FleetOptions;
 use roam6_linux::wireguard::{self, Encryption, PublicKeys};
 use roam6_linux::{Backend, HostOptions};
 use roam6_proto::base::vec_set::VecSet;
@@ -126,6 +128,15 @@ pub(super) fn set_keys(config: &mut Config, keys: &PublicKeys) {
     }
 }
 
+/// The store of the fleet, with what tells the keys that all members have to have.
+#[cfg(feature = "fleet")]
+fn fleet_options(config: &Config) -> Option<FleetOptions> {
+    let mut options = config.fleet.as_ref()?.host_options(&config.state_dir)?;
+    let own = config.home_agent.as_ref().and_then(|agent| agent.config.encryption.as_ref());
+    options.store.encryption = own.and_then(|own| own.fingerprint());
+    Some(options)
+}
+
 /// Keeps the encryption of a running daemon, keys included: changing it needs a restart.
 pub(super) fn keep_encryption(old: &Config, new: &mut Config) {
     if let (Some(old), Some(new)) = (&old.home_agent, &mut new.home_agent) {
@@ -158,7 +169,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         #[cfg(feature = "geo-security")]
         signing_keys: config.geo.as_ref().map(|geo| geo_tickets::signing_keys(&geo.keys)).unwrap_or_default(),
         #[cfg(feature = "fleet")]
-        fleet: config.fleet.as_ref().and_then(|fleet| fleet.host_options(&config.state_dir)),
+        fleet: fleet_options(config),
         device: TUNNEL_DEVICE.to_owned(),
         dsmip_addresses: udp_encap_addresses(config),
         udp6_addresses: udp6_addresses(config),
