@@ -1,6 +1,7 @@
 //! Experiments that need another kernel: the same experiment runs again in a virtual machine, and its result is taken over.
 
 use super::prelude::*;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -8,9 +9,8 @@ use std::process::{Command, Stdio};
 const MISSING: i32 = 77;
 /// Set inside of the virtual machine.
 const INSIDE_VARIABLE: &str = "ROAM6_LAB_VM";
-/// Runs an experiment and prints its result last, or what it said if there is no result.
-const INSIDE: &str = "\"$@\" --json /tmp/result.json >/tmp/lab.log 2>&1; status=$?; \
-    [ -s /tmp/result.json ] || cat /tmp/lab.log; echo; cat /tmp/result.json; exit $status";
+/// Runs an experiment, whose progress is printed as it comes, and prints its result last.
+const INSIDE: &str = "\"$@\" --json /tmp/result.json; status=$?; echo; cat /tmp/result.json; exit $status";
 
 /// The processors of the virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +40,24 @@ pub(super) fn run_again(run: &Run, processors: Processors, limit: Duration) -> R
 /// The result that a script which starts a virtual machine prints; the reason, if there can be none.
 pub(super) fn result_of(script: &mut Command) -> Result<Result<Value, String>> {
     let name = script.get_program().display().to_string();
-    let output = script.stdin(Stdio::null()).output().context(name)?;
-    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.code() == Some(MISSING) {
-        return Ok(Err(text.lines().chain(errors.lines()).last().unwrap_or_default().to_owned()));
+    let (output, writer) = std::io::pipe()?;
+    let mut child = script.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).spawn().context(name)?;
+    // Its ends of the pipe: else the output never ends.
+    script.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut text = String::new();
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        // The steps of its progress: what was done when it is cut off.
+        if line.split_once('/').is_some_and(|(done, _)| done.parse::<u32>().is_ok()) {
+            eprintln!("in the virtual machine: {line}");
+        }
+        text.push_str(&line);
+        text.push('\n');
     }
-    let json = text.find("\n{").map_or(&*text, |begin| text.split_at(begin).1);
-    serde_json::from_str(json.trim()).map(Ok).with_context(|| format!("no result: {text}{errors}"))
+    if child.wait()?.code() == Some(MISSING) {
+        return Ok(Err(text.lines().last().unwrap_or_default().to_owned()));
+    }
+    let json = text.rfind("\n{").map_or(&*text, |begin| text.split_at(begin).1);
+    serde_json::from_str(json.trim()).map(Ok).with_context(|| format!("no result: {text}"))
 }
 
 /// Adds rows, failed checks and figures of a result to those of this run.

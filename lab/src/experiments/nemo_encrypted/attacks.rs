@@ -12,11 +12,14 @@ use roam6_sim::LinkSpec;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{Message, MobilityOption};
 
+/// Steps of the progress.
+pub(super) const STEPS: usize = 3;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// How long an update that is accepted takes to become a binding.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
+    run.step("attacks: an update that does not arrive");
     let observed = Observed::build(true, &["up0"], "")?;
     observed.plug_all()?;
     let mut attacker = Tap::open(&observed.network.ha, "evil0")?;
@@ -29,6 +32,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
         clock::wait_for(TIMEOUT, || held_back(&observed, seen)).context("no update from the second network")?;
     // The mobile router must not register by itself.
     observed.network.emulator.unplug(uplink)?;
+    run.step("attacks: downgrade");
     attacker.send(&rewritten(&update, true).context("the update has no WireGuard key")?)?;
     sleep(SETTLE_TIME);
     run.summarise("downgraded", u8::from(is_bound_there(&observed)?));
@@ -38,6 +42,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     run.require(is_accepted, || {
         "the update is refused although nothing was removed: the downgrade is not tested".to_owned()
     });
+    run.step("attacks: replay");
     let up = observed.network.emulator.plug(uplink, first.link)?;
     observed.vehicle.wait_registered(up, 1)?;
     observed.vehicle.wait_until_connected(CORRESPONDENT)?;

@@ -1,6 +1,7 @@
 //! Instructions for each packet through both routers, beside those of WireGuard between the same routers, and of the tunnel without
 //! encryption.
 
+use super::require_figures;
 use super::testbed::pick;
 use crate::experiments::prelude::*;
 use crate::load::chain_bench::ChainBench;
@@ -11,7 +12,7 @@ use crate::topology::chain::Forwarding;
 const SIZES: [usize; 2] = [250, 1200];
 /// Frames before the measured ones, and those of a quick and of a full run.
 const WARM_UP: u32 = 1024;
-const FRAMES: [u32; 2] = [2_000, 8_000];
+const FRAMES: [u32; 2] = [1_000, 8_000];
 /// WireGuard alone first: packet sockets of daemons cost each packet that the kernel receives in any network namespace.
 const KINDS: [Forwarding; 4] = [Forwarding::Plain, Forwarding::WireGuard, Forwarding::Roam6, Forwarding::Encrypted];
 
@@ -44,7 +45,9 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
         for (name, reference) in [("wireguard", Forwarding::WireGuard), ("tunnel", Forwarding::Roam6)] {
             let ratio = |upward| Some(of(Forwarding::Encrypted, size, upward)? / of(reference, size, upward)?);
             let worse = [false, true].into_iter().filter_map(ratio).reduce(f64::max);
-            run.summarise(&format!("instructions_over_{name}_{size}"), worse.map(round));
+            let figure = format!("instructions_over_{name}_{size}");
+            run.summarise(&figure, worse.map(round));
+            require_figures(run, [figure]);
         }
     }
     Ok(())

@@ -10,18 +10,31 @@ mod testbed;
 
 use crate::experiments::prelude::*;
 use crate::experiments::virtual_machine::{self, Processors};
-use crate::run::Part;
 use crate::topology::chain::Forwarding;
 
 /// The longest time of a virtual machine, in a quick and in a full run.
-const LIMITS: [Duration; 2] = [Duration::from_secs(900), Duration::from_secs(5400)];
+const LIMITS: [Duration; 2] = [Duration::from_secs(600), Duration::from_secs(5400)];
+
+/// A part: its name, the number of its steps, and what it measures.
+type Part = (&'static str, fn(&Run) -> usize, fn(&mut Run) -> Result<()>);
 
 /// All but the instructions.
 const PARTS: [Part; 4] = [
-    ("moves and restarts", moves::measure),
-    ("two uplinks, planned moves", paths::move_planned),
-    ("two uplinks, renewal of session keys", paths::renew_keys),
-    ("replay and downgrade", attacks::measure),
+    ("moves and restarts", moves::steps, moves::measure),
+    ("two uplinks, planned moves", paths::planned_steps, paths::move_planned),
+    ("two uplinks, renewal of keys", |_| paths::RENEWAL_STEPS, paths::renew_keys),
+    ("replay and downgrade", |_| attacks::STEPS, attacks::measure),
+];
+/// Their figures: one that is absent was not measured.
+const FIGURES: [&str; 8] = [
+    "plaintext_packets",
+    "first_packet_added_ms",
+    "hard_gap_added_ms_p50",
+    "planned_lost",
+    "rekey_lost",
+    "weights_both_carry",
+    "downgraded",
+    "replayed_accepted",
 ];
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
@@ -33,16 +46,35 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         if let Some(why) = missing {
             skip(run, &why);
         } else {
-            run.run_parts(&PARTS);
+            run_parts(run);
         }
         return Ok(());
     }
     match missing {
-        None => run.run_parts(&PARTS),
+        None => run_parts(run),
         Some(_) => measure_elsewhere(run, Processors::Timed),
     }
     measure_elsewhere(run, Processors::Counted);
     Ok(())
+}
+
+/// Runs the parts. One that fails is a fault, and hides no figure of another one.
+fn run_parts(run: &mut Run) {
+    run.set_steps(PARTS.iter().map(|(_, steps, _)| steps(run)).sum());
+    for (name, _, part) in PARTS {
+        if let Err(error) = part(run) {
+            run.faults.push(format!("{name}: {error:#}"));
+        }
+    }
+    require_figures(run, FIGURES.map(str::to_owned));
+}
+
+/// A figure that was not measured is a fault with its name.
+fn require_figures(run: &mut Run, names: impl IntoIterator<Item = String>) {
+    for name in names {
+        let is_measured = run.summary.get(&name).is_some_and(|value| !value.is_null());
+        run.require(is_measured, || format!("{name} was not measured"));
+    }
 }
 
 fn measure_elsewhere(run: &mut Run, processors: Processors) {

@@ -11,8 +11,8 @@ const PORT: u16 = 9100;
 /// How long a registration may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Starts and moves of a quick and of a full run.
-const STARTS: [usize; 2] = [3, 20];
-const MOVES: [usize; 2] = [10, 100];
+const STARTS: [usize; 2] = [2, 20];
+const MOVES: [usize; 2] = [4, 100];
 /// Moves between two ends of a daemon.
 const MOVES_PER_RESTART: usize = 2;
 
@@ -24,9 +24,20 @@ struct Times {
     gaps: Vec<f64>,
 }
 
+/// Steps of the progress, for both kinds of paths.
+pub(super) fn steps(run: &Run) -> usize {
+    2 * (pick(run, STARTS) + pick(run, MOVES))
+}
+
+/// What the paths are, for the progress.
+fn kind(encrypted: bool) -> &'static str {
+    if encrypted { "encrypted" } else { "not encrypted" }
+}
+
 pub(super) fn measure(run: &mut Run) -> Result<()> {
     let mut times = [Times::default(), Times::default()];
     for (encrypted, of_kind) in [false, true].into_iter().zip(&mut times) {
+        run.step(&format!("{}: networks and first start", kind(encrypted)));
         let mut observed = Observed::build(encrypted, &["up0"], "")?;
         let outcome = measure_kind(run, &mut observed, encrypted, of_kind);
         if encrypted {
@@ -35,7 +46,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
             let readable = observed.sightings.lock().plaintext;
             run.require(readable > 0, || "the capture finds no plaintext where nothing is encrypted".to_owned());
         }
-        outcome?;
+        outcome.context(kind(encrypted))?;
     }
     let [plain, encrypted] = times;
     let middle = |values: &[f64]| percentile(values.iter().copied(), 0.5);
@@ -57,7 +68,8 @@ fn measure_kind(run: &mut Run, observed: &mut Observed, encrypted: bool, times: 
     let train = Train::start(observed.ends(), PORT, RATE)?;
     let begin = observed.network.emulator.plug(uplink, first)?;
     times.first_packets.push(first_packet(observed, &train, begin)?);
-    for _ in 1..starts {
+    for number in 2..=starts {
+        run.step(&format!("{}: start {number} of {starts}", kind(encrypted)));
         observed.vehicle.daemon.stop()?;
         sleep(OBSERVATION_TIME);
         let begin = clock::unix_micros();
@@ -66,16 +78,18 @@ fn measure_kind(run: &mut Run, observed: &mut Observed, encrypted: bool, times: 
     }
     let mut ends = 0;
     for number in 1..=moves {
+        run.step(&format!("{}: move {number} of {moves}", kind(encrypted)));
         sleep(OBSERVATION_TIME);
         let begin = clock::unix_micros();
         let up =
             replug(&observed.network, uplink, if number % 2 == 0 { first } else { second })?.context("no carrier")?;
-        observed.vehicle.daemon.events.wait_for(up, TIMEOUT, is_accepted).context("not registered after a move")?;
+        let accepted = observed.vehicle.daemon.events.wait_for(up, TIMEOUT, is_accepted);
+        accepted.with_context(|| format!("not registered after move {number}"))?;
         sleep(OBSERVATION_TIME);
         let silence = train.longest_silence(begin, clock::unix_micros() - 150_000);
         times.gaps.push(millis(0, silence));
         if encrypted && number % MOVES_PER_RESTART == 0 {
-            end_daemon(observed, ends)?;
+            end_daemon(observed, ends).with_context(|| format!("restart after move {number}"))?;
             ends += 1;
         }
     }
@@ -88,12 +102,17 @@ fn measure_kind(run: &mut Run, observed: &mut Observed, encrypted: bool, times: 
 
 /// From the first acknowledgement after `begin` to the first packets that arrive at both ends.
 fn first_packet(observed: &Observed, train: &Train, begin: u64) -> Result<f64> {
-    let accepted = observed.vehicle.daemon.events.wait_for(begin, TIMEOUT, is_accepted).context("not registered")?;
+    let accepted = observed
+        .vehicle
+        .daemon
+        .events
+        .wait_for(begin, TIMEOUT, is_accepted)
+        .context("no acknowledgement after a start")?;
     let moment = accepted.unix_micros;
     let ways = [&train.forward, &train.reverse];
     let arrived =
         || -> Option<Vec<u64>> { ways.into_iter().map(|way| way.first_after(Stamp::Received, moment)).collect() };
-    let arrived = clock::wait_for(TIMEOUT, arrived).context("no packets after the start")?;
+    let arrived = clock::wait_for(TIMEOUT, arrived).context("no packets at both ends after a start")?;
     Ok(millis(moment, arrived.into_iter().max().unwrap_or(moment)))
 }
 

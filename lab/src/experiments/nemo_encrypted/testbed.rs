@@ -5,7 +5,7 @@ use crate::bed::Port;
 use crate::experiments::prelude::*;
 use crate::threads::Shared;
 use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
-use roam6_proto::contract::config::encryption::{MAX_WIREGUARD_BID, WIREGUARD_PORT};
+use roam6_proto::contract::config::encryption::{MAX_WIREGUARD_DEVICES, WIREGUARD_PORT};
 use roam6_wire::ip6::{Datagram, protocol};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -93,7 +93,7 @@ impl Sightings {
 
 fn is_to_device(udp: &[u8]) -> bool {
     let port = udp.get(2..4).and_then(|port| port.try_into().ok()).map(u16::from_be_bytes);
-    port.is_some_and(|port| (WIREGUARD_PORT..WIREGUARD_PORT + MAX_WIREGUARD_BID).contains(&port))
+    port.is_some_and(|port| (WIREGUARD_PORT..WIREGUARD_PORT + MAX_WIREGUARD_DEVICES).contains(&port))
 }
 
 fn contains(packet: &[u8], address: &[u8; 16]) -> bool {
