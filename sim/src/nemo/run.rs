@@ -134,3 +134,32 @@ impl NemoWorld {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Worlds whose hosts do not encrypt, held to the invariant of those that do: it finds every one of them.
+    #[test]
+    fn path_in_the_clear_is_found_where_all_has_to_be_encrypted() {
+        let mut found = 0;
+        for seed in 0..200 {
+            let mut world = NemoWorld::generate(seed);
+            if world.scenario.encrypted {
+                continue;
+            }
+            world.invariants.encrypted = true;
+            let why = match world.run() {
+                Err(why) => why,
+                // It was at home all the time.
+                Ok(result) => {
+                    assert_eq!(result.sealed, 0, "seed {seed}: a packet in the clear counts as encrypted");
+                    continue;
+                }
+            };
+            assert!(why.contains("has a path in the clear"), "seed {seed} at {}: {why}", world.network().now());
+            found += 1;
+        }
+        assert!(found >= 100, "{found}");
+    }
+}
