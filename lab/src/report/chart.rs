@@ -19,8 +19,8 @@ const COLOURS: [&str; 7] = ["#c8662b", "#2f6fb0", "#3b8f4f", "#8a5fb5", "#c2a02b
 /// Values of a paper, and of others, are grey.
 const GREY: &str = "#9aa3ad";
 /// Text and axes.
-const INK: &str = "#30363d";
-const SVG_ATTRIBUTES: &str =
+pub(super) const INK: &str = "#30363d";
+pub(super) const SVG_ATTRIBUTES: &str =
     "xmlns=\"http://www.w3.org/2000/svg\" font-family=\"Helvetica,Arial,sans-serif\" font-size=\"12\" fill=\"#30363d\"";
 /// From empty to full.
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -158,7 +158,7 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// A text element with these attributes.
-fn text((x, y): (f64, f64), attributes: &str, content: &str) -> String {
+pub(super) fn text((x, y): (f64, f64), attributes: &str, content: &str) -> String {
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{}</text>\n", escape(content))
 }
 

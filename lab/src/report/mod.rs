@@ -3,6 +3,7 @@
 mod bounds;
 pub(crate) mod chart;
 mod contents;
+mod diagram;
 mod figure;
 mod page;
 mod paper_figures;
@@ -45,7 +46,7 @@ pub(crate) struct ReportOptions {
     /// Runs nothing; prints what would run, and for how long.
     #[arg(long)]
     plan: bool,
-    /// Also draws the pictures of README.md into this directory.
+    /// Also draws the pictures of README.md and docs/ into this directory.
     #[arg(long, value_name = "FOLDER")]
     pictures: Option<PathBuf>,
     /// The directory of the results and of index.html.

@@ -1,7 +1,8 @@
-//! The pictures of README, drawn from the results of the report.
+//! The pictures of README, drawn from the results of the report, and that of docs/encryption.md.
 
 use super::chart;
 use super::contents::Contents;
+use super::diagram;
 use super::results_store::ResultsStore;
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -9,11 +10,16 @@ use std::path::Path;
 /// The file, and the experiment whose charts it has.
 const PICTURES: [(&str, &str); 2] = [("handover.svg", "nemo/handover"), ("throughput.svg", "nemo/throughput")];
 
+/// The picture that needs no result.
+const DIAGRAM: &str = "encryption.svg";
+
 /// Draws the pictures that have a result into the folder; the files, and the experiments that have none.
 pub(super) fn draw(store: &ResultsStore, folder: &Path) -> Result<(Vec<String>, Vec<&'static str>)> {
     let contents = Contents::read()?;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let (mut drawn, mut missing) = (Vec::new(), Vec::new());
+    let diagram = folder.join(DIAGRAM);
+    std::fs::write(&diagram, diagram::encryption()).with_context(|| format!("cannot write {}", diagram.display()))?;
+    let (mut drawn, mut missing) = (vec![diagram.display().to_string()], Vec::new());
     for (file, experiment) in PICTURES {
         let Some(result) = store.read(experiment) else {
             missing.push(experiment);
@@ -76,7 +82,7 @@ mod tests {
         std::fs::write(store.result("nemo/handover"), result.to_string()).unwrap();
         let pictures = folder.path().join("pictures");
         let (drawn, missing) = draw(&store, &pictures).unwrap();
-        assert_eq!((drawn.len(), missing), (1, vec!["nemo/throughput"]));
+        assert_eq!((drawn.len(), missing), (2, vec!["nemo/throughput"]));
         let text = std::fs::read_to_string(pictures.join("handover.svg")).unwrap();
         assert!(text.contains("home agent 0 ms away"), "{text}");
     }
