@@ -64,9 +64,14 @@ impl Run {
         self.set_steps(parts.len());
         for (name, part) in parts {
             self.step(name);
-            if let Err(error) = part(self) {
-                self.faults.push(format!("{name}: {error:#}"));
-            }
+            self.run_part(name, *part);
+        }
+    }
+
+    /// Runs a part that shows its own steps. If it fails, that is a fault.
+    pub(crate) fn run_part(&mut self, name: &str, part: fn(&mut Run) -> Result<()>) {
+        if let Err(error) = part(self) {
+            self.faults.push(format!("{name}: {error:#}"));
         }
     }
 

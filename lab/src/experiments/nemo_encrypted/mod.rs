@@ -62,9 +62,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
 fn run_parts(run: &mut Run) {
     run.set_steps(PARTS.iter().map(|(_, steps, _)| steps(run)).sum());
     for (name, _, part) in PARTS {
-        if let Err(error) = part(run) {
-            run.faults.push(format!("{name}: {error:#}"));
-        }
+        run.run_part(name, part);
     }
     require_figures(run, FIGURES.map(str::to_owned));
 }
