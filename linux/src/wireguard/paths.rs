@@ -226,7 +226,8 @@ impl WireguardPaths {
         if device::find(&mut self.netlink, &name)?.is_none_or(|link| link.kind != "wireguard") {
             device::make(&mut self.netlink, &name, "wireguard")?;
         }
-        // One of an earlier daemon that has this key keeps its sessions; one that has another is of no use.
+        // The device may be left over from an earlier daemon. If its key is the same, its sessions continue; a different key is
+        // replaced.
         let mark = if peer.initiates { steering::mark(number) } else { 0 };
         self.wireguard.set_device(&name, key, Some((number.port(), mark)))?;
         if peer.initiates {
@@ -274,7 +275,8 @@ impl WireguardPaths {
                 self.install(Some(&kept), &wanted)?;
             } else {
                 self.install(None, &wanted)?;
-                // Who renews again and again has the pause grow for all, not the work.
+                // While a path waits, further renewals do not restart the backoff: frequent renewals by one peer cause no
+                // additional polling.
                 if !self.paths.values().any(Carried::is_waiting) {
                     (self.next_check, self.pause) = (Time::ZERO, PAUSE.0);
                 }
@@ -349,7 +351,7 @@ impl WireguardPaths {
         let mut with_session: BTreeSet<(DeviceNumber, PublicKey)> = BTreeSet::new();
         for number in &devices {
             let Some(device) = self.devices.get(number) else { continue };
-            // One that was removed is made again by others.
+            // A removed device is recreated by `Bpf::repair_wireguard`.
             let (_, peers) = self.wireguard.device(&device.name).unwrap_or_default();
             let peers = peers.into_iter().filter(|peer| peer.last_handshake.is_some());
             with_session.extend(peers.map(|peer| (*number, peer.public_key)));
@@ -455,7 +457,7 @@ impl WireguardPaths {
         let paths = self.paths.iter().filter(|(_, carried)| is_lost(carried.peer.peer.device));
         for id in paths.map(|(id, _)| *id).collect::<Vec<_>>() {
             if let Some(former) = self.paths.remove(&id).and_then(|carried| carried.former) {
-                // The path begins anew, with one device.
+                // When the tunnel is installed again, the path has a single device.
                 let _ = self.remove(&former.installed);
             }
         }

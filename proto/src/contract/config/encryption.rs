@@ -70,7 +70,7 @@ pub struct Encryption {
     /// The public keys of the paths at this host. The host has them, not the file: they are known at the start.
     #[serde(default)]
     pub keys: Vec<(Bid, PublicKey)>,
-    /// Those before the last renewal: whoever has not been told of the present ones uses them.
+    /// The public keys before the last renewal. Peers that have not received the present keys use these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<(Bid, PublicKey)>,
     /// How often they were renewed.
