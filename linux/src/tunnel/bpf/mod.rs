@@ -24,6 +24,7 @@ use crate::tunnel::{Hooks, Tunnels, device, is_indexed_by};
 use crate::wireguard::{DEVICE_PREFIX, Encryption, PublicKeys, WireguardPaths, remove_devices};
 use abi::{LOCAL_ENDPOINTS, OVER_IP4, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version};
 use attach::{Interface, Program, Programs};
+use core::cell::Cell;
 use lengths::{LengthUse, release_length, use_length};
 use maps::Maps;
 use nix::time::{ClockId, clock_getres};
@@ -101,6 +102,9 @@ pub struct Bpf {
     attached: VecMap<LinkId, Attached>,
     path_stats: PathStats,
     wireguard: Option<WireguardPaths>,
+    /// The MTU that was computed last, until a tunnel changes: each route into a tunnel needs that of the same tunnel, and to
+    /// compute it takes some system calls.
+    last_mtu: Cell<Option<(TunnelId, Option<u32>)>>,
     _reassembly: Reassembly,
 }
 
@@ -190,6 +194,7 @@ impl Bpf {
             attached: VecMap::new(),
             path_stats,
             wireguard,
+            last_mtu: Cell::new(None),
             options,
             pins,
             programs,
@@ -376,6 +381,7 @@ impl Bpf {
 
     /// Begins a new epoch, which voids all cached decisions.
     fn begin_epoch(&mut self) -> Result<(), Error> {
+        self.last_mtu.set(None);
         self.settings.epoch = next_epoch(self.settings.epoch);
         self.maps.set_settings(self.settings)
     }
@@ -452,12 +458,20 @@ impl Tunnels for Bpf {
     }
 
     fn device(&self, id: TunnelId) -> Option<LinkId> {
-        self.find(id).filter(|tunnel| !tunnel.paths.is_empty()).map(|_| self.device)
+        // A tunnel with paths has both.
+        self.mtu(id).map(|_| self.device)
     }
 
     fn mtu(&self, id: TunnelId) -> Option<u32> {
-        let tunnel = self.find(id).filter(|tunnel| !tunnel.paths.is_empty())?;
-        Some(self.tunnel_mtu(&tunnel, MAX_NESTING).max(MINIMUM_MTU))
+        match self.last_mtu.get() {
+            Some((of, mtu)) if of == id => mtu,
+            _ => {
+                let tunnel = self.find(id).filter(|tunnel| !tunnel.paths.is_empty());
+                let mtu = tunnel.map(|tunnel| self.tunnel_mtu(&tunnel, MAX_NESTING).max(MINIMUM_MTU));
+                self.last_mtu.set(Some((id, mtu)));
+                mtu
+            }
+        }
     }
 
     fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error> {
