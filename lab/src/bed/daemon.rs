@@ -26,6 +26,8 @@ pub(crate) struct Daemon {
     pub(crate) events: Events,
     /// Variables of its environment, from its next start on.
     pub(crate) environment: Vec<(&'static str, String)>,
+    /// Whether its events are read. A daemon that reports thousands of registrations a second spends time on them.
+    watched: bool,
     config: PathBuf,
     daemon: Option<Child>,
     watcher: Option<Child>,
@@ -48,6 +50,8 @@ pub(crate) struct ResourceUsage {
 
 /// How long a daemon may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a daemon may take to exit: a member of a fleet with 100,000 bindings writes its copy of the store.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the first line of the event stream may take.
 const FIRST_LINE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -97,9 +101,23 @@ impl Daemon {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         let events = Events::default();
         let environment = Vec::new();
-        let mut daemon = Daemon { host: host.clone(), environment, config: path, daemon: None, watcher: None, events };
+        let (host, watched) = (host.clone(), true);
+        let mut daemon = Daemon { host, environment, watched, config: path, daemon: None, watcher: None, events };
         daemon.spawn()?;
         Ok(daemon)
+    }
+
+    /// No more of its events are read, after later starts either.
+    pub(crate) fn unwatch(&mut self) {
+        self.watched = false;
+        self.kill_watcher();
+    }
+
+    fn kill_watcher(&mut self) {
+        if let Some(mut watcher) = self.watcher.take() {
+            watcher.kill().ok();
+            watcher.wait().ok();
+        }
     }
 
     /// Starts roam6 again after it was stopped or killed.
@@ -126,6 +144,9 @@ impl Daemon {
                 self.host.name(),
                 fs::read_to_string(self.log()).unwrap_or_default()
             );
+        }
+        if !self.watched {
+            return Ok(());
         }
         // The daemon disconnects a client that is a MiB of events behind: a member of a fleet that starts reports all bindings.
         let refused = format!("roam6 on {} refuses `roam6 watch`", self.host.name());
@@ -209,9 +230,10 @@ impl Daemon {
 
     /// Kills the daemon (SIGKILL).
     pub(crate) fn kill(&mut self) {
-        for mut child in [self.watcher.take(), self.daemon.take()].into_iter().flatten() {
-            child.kill().ok();
-            child.wait().ok();
+        self.kill_watcher();
+        if let Some(mut daemon) = self.daemon.take() {
+            daemon.kill().ok();
+            daemon.wait().ok();
         }
     }
 
@@ -226,7 +248,7 @@ impl Daemon {
         let Some(mut child) = self.daemon.take() else { return Ok(()) };
         let pid = Pid::from_raw(i32::try_from(child.id())?);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
-        let ended = clock::wait_for(TIMEOUT, || child.try_wait().ok().flatten());
+        let ended = clock::wait_for(EXIT_TIMEOUT, || child.try_wait().ok().flatten());
         if ended.is_none() {
             child.kill().ok();
             child.wait()?;

@@ -271,7 +271,8 @@ impl Site {
             setup.extra,
             programs::STORE,
         );
-        let daemon = Daemon::start(&host, &config).with_context(|| format!("ha{number}"))?;
+        let mut daemon = Daemon::start(&host, &config).with_context(|| format!("ha{number}"))?;
+        daemon.unwatch();
         Ok(Member { daemon, store, routing, cable })
     }
 }
