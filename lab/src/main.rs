@@ -160,7 +160,13 @@ fn run_experiment(name: &str, json: Option<&Path>, quick: bool) -> Result<bool> 
     };
     bed::sandbox::enter()?;
     let mut run = run::Run::begin(name, quick);
-    (experiment.run)(&mut run)?;
+    if let Err(error) = (experiment.run)(&mut run) {
+        if run.summary.is_empty() {
+            return Err(error);
+        }
+        // The figures measured before it are kept.
+        run.faults.push(format!("{error:#}"));
+    }
     if let Some(path) = json {
         run.write(path)?;
     }
