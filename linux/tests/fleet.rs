@@ -123,7 +123,7 @@ fn options(member: &str) -> StoreOptions {
     }
 }
 
-/// A member, and what it was told.
+/// A member, and the events it has received.
 struct Member {
     store: Store<StoreEvent>,
     events: Vec<StoreEvent>,
@@ -219,10 +219,10 @@ fn write_takes_effect_only_at_the_expected_revision() {
     one.await_connected();
     other.await_connected();
     let first = kept(one.write(write(1, "b/a", 0)));
-    let told = other.await_changed("b/a");
-    assert_eq!(told, Stored { key: "b/a".to_owned(), value: Some(b"value 1".to_vec()), revision: first });
+    let received = other.await_changed("b/a");
+    assert_eq!(received, Stored { key: "b/a".to_owned(), value: Some(b"value 1".to_vec()), revision: first });
     // A late write of what another has changed since.
-    assert_eq!(other.write(write(2, "b/a", 0)), Written::Conflict(told.clone()));
+    assert_eq!(other.write(write(2, "b/a", 0)), Written::Conflict(received.clone()));
     let second = kept(other.write(write(3, "b/a", first)));
     assert!(second > first);
     // One conflict among a hundred does not fail the others, whichever transaction they were in.
@@ -246,11 +246,11 @@ fn write_takes_effect_only_at_the_expected_revision() {
     // Deletion.
     let gone = Write { value: None, ..write(4, "b/a", second) };
     let deleted = kept(one.write(gone.clone()));
-    let told = other.await_event("deletion", |event| match event {
+    let received = other.await_event("deletion", |event| match event {
         StoreEvent::Changed(stored) if stored.key == "b/a" && stored.value.is_none() => Some(stored.revision),
         _ => None,
     });
-    assert_eq!(told, deleted);
+    assert_eq!(received, deleted);
     assert!(matches!(one.write(gone), Written::Conflict(stored) if stored.value.is_none()));
 }
 
@@ -288,7 +288,7 @@ fn store_that_is_killed_loses_nothing_and_the_watch_resumes() {
     other.await_changed("b/a");
     etcd.kill();
     one.await_event("loss", |event| matches!(event, StoreEvent::Disconnected(_)).then_some(()));
-    // Nobody is told that it was kept, and it is not made up for later.
+    // No answer reports it as kept, neither now nor later.
     assert!(matches!(one.write(write(2, "b/a", before)), Written::Refused(_) | Written::Unknown(_)));
     etcd.restart();
     let again = one.await_connected();
@@ -297,13 +297,13 @@ fn store_that_is_killed_loses_nothing_and_the_watch_resumes() {
     one.await_heartbeat();
     other.await_connected();
     let after = kept(one.write(write(3, "b/a", before)));
-    // The other's watch goes on behind what it had been told: no snapshot, nothing twice.
-    let told = other.await_event("resumed watch", |event| match event {
+    // The other's watch resumes after the last revision delivered: no snapshot, no change twice.
+    let received = other.await_event("resumed watch", |event| match event {
         StoreEvent::SnapshotBegins { .. } => panic!("a snapshot"),
         StoreEvent::Changed(stored) if stored.key == "b/a" => Some(stored.revision),
         _ => None,
     });
-    assert_eq!(told, after);
+    assert_eq!(received, after);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn write_to_a_store_that_hangs_is_answered_with_the_truth() {
     kept(member.write(write(3, "b/a", stored.1)));
 }
 
-/// What a member that starts with a copy at `path` is told until it is connected, or serves by its copy: keys of bindings, and
+/// What a member that starts with a copy at `path` receives until it is connected, or serves by its copy: keys of bindings, and
 /// whether it is connected.
 fn start_with_copy(path: &Path) -> (Member, Vec<String>, bool) {
     let mut member = Member::start(StoreOptions { copy: Some(path.to_owned()), ..options("ha2") });
@@ -647,7 +647,7 @@ fn record_has_its_outcome_when_the_store_has_answered() {
     let Input::Outcome(outcome) = await_input(&mut host, &of_record) else { unreachable!() };
     let Some(Commit::Conflict(stored)) = outcome.commit else { panic!("{outcome:?}") };
     assert_eq!((stored.revision, stored.record), (revision, record.record.clone()));
-    // The other member is told the state.
+    // The other member receives the state.
     let value = other.await_event("state", |event| match event {
         StoreEvent::Changed(stored) if stored.key == "m/ha1" => {
             let value: serde_json::Value = serde_json::from_slice(stored.value.as_ref()?).unwrap();

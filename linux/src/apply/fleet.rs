@@ -60,12 +60,12 @@ impl Fleet {
         Ok(Fleet { store, author, device: None, withheld: Vec::new() })
     }
 
-    /// Readable while the store has told something.
+    /// Readable while events of the store are queued.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.store.as_ref().map(Store::fd)
     }
 
-    /// What the store has told, at most `most` events.
+    /// Takes at most `most` events of the store, oldest first.
     pub(crate) fn take(&mut self, most: usize) -> Vec<Input> {
         self.store.as_ref().map_or_else(Vec::new, |store| store.take(most))
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// Most operations of a transaction; etcd's `--max-txn-ops` is 128 by default.
 const MAX_OPERATIONS: usize = 64;
 
-/// A write on its way.
+/// A pending write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pending {
     pub(super) write: Write,

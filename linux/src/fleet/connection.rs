@@ -2,7 +2,7 @@
 
 use super::copy::OpenCopy;
 use super::fault::{Fault, failure};
-use super::presence::Beats;
+use super::presence::Heartbeats;
 use super::queue::Sink;
 use super::{Mark, StoreEvent, StoreOptions, encryption, format, prefix_of, presence, watcher};
 use core::time::Duration;
@@ -14,10 +14,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::{sleep, timeout};
 
-/// A node that does not answer in this time is left for the next.
+/// A node that does not answer within this time is given up for the next one.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
-/// Pause before the first node is tried again, and longest pause: nodes are on this machine, and a store that is back is wanted
-/// soon.
+/// First and longest pause before the nodes are tried again: short, because one of them usually runs on this machine.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// The client of the present connection, for all that use it.
@@ -34,14 +33,14 @@ pub(super) struct Connection {
     pub(super) options: StoreOptions,
     pub(super) clients: Clients,
     pub(super) sink: Arc<dyn Sink>,
-    /// How far the loop has been told about the store.
+    /// Up to where the event loop has the changes of the store.
     pub(super) position: Mutex<Option<Mark>>,
     pub(super) copy: Mutex<OpenCopy>,
     /// Fields of the value of this member's own key.
     pub(super) fields: Mutex<BTreeMap<String, serde_json::Value>>,
     /// The lease of that key.
     pub(super) lease: Mutex<Option<i64>>,
-    pub(super) beats: Mutex<Beats>,
+    pub(super) heartbeats: Mutex<Heartbeats>,
 }
 
 impl Clients {
@@ -66,7 +65,7 @@ impl Clients {
         String::from_utf8_lossy(key).into_owned()
     }
 
-    /// Tells the loop of a fault, once until another one, or until a connection is established.
+    /// Reports a fault to the event loop, unless it is the one reported last since a connection was established.
     pub(super) fn report(&self, fault: StoreFault) {
         let mut reported = lock(&self.reported);
         if reported.as_ref() != Some(&fault) {
@@ -86,7 +85,7 @@ impl Clients {
 /// Keeps up a connection for as long as the program runs.
 pub(super) async fn keep_up(connection: Arc<Connection>) {
     let mut pause = PAUSE.0;
-    let (mut told, mut last) = (false, None);
+    let (mut reported, mut last) = (false, None);
     loop {
         let mut silent = true;
         for endpoint in &connection.options.endpoints {
@@ -95,7 +94,7 @@ pub(super) async fn keep_up(connection: Arc<Connection>) {
             silent &= !connected && matches!(fault, Fault::Unreachable(_) | Fault::Store(StoreFault::NoQuorum));
             if connected {
                 pause = PAUSE.0;
-                told = true;
+                reported = true;
                 connection.sink.push(StoreEvent::Disconnected(fault.to_string()));
             }
             match fault {
@@ -104,11 +103,11 @@ pub(super) async fn keep_up(connection: Arc<Connection>) {
             }
         }
         // None of them.
-        if let Some(why) = last.take_if(|_| !told) {
-            told = true;
+        if let Some(why) = last.take_if(|_| !reported) {
+            reported = true;
             connection.sink.push(StoreEvent::Disconnected(why));
         }
-        if silent && tell_copy(&connection).await {
+        if silent && deliver_copy(&connection).await {
             connection.sink.push(StoreEvent::Copied);
         }
         sleep(pause.mul_f64(jitter())).await;
@@ -142,7 +141,7 @@ async fn session(connection: &Connection, endpoint: &str) -> (Fault, bool) {
         return (rolled_back(head, &seen), false);
     }
     if lock(&connection.copy).is_of(store, head, &connection.clients) {
-        tell_copy(connection).await;
+        deliver_copy(connection).await;
     }
     connection.clients.set(Some(client.clone()));
     connection.sink.push(StoreEvent::Connected { endpoint: endpoint.to_owned(), store, head });
@@ -153,8 +152,8 @@ async fn session(connection: &Connection, endpoint: &str) -> (Fault, bool) {
     (fault, true)
 }
 
-/// Tells the loop what the copy has, the first time only; returns whether there was something to tell.
-async fn tell_copy(connection: &Connection) -> bool {
+/// Delivers the content of the copy to the event loop, once; returns whether there was any.
+async fn deliver_copy(connection: &Connection) -> bool {
     let Some((mark, keys)) = lock(&connection.copy).take() else { return false };
     for stored in keys {
         watcher::room(connection).await;
@@ -182,7 +181,7 @@ pub(super) fn connect_options(options: &StoreOptions) -> ConnectOptions {
     }
 }
 
-/// A lock that nobody can have poisoned for good.
+/// The guard of a mutex, poisoned or not: no holder leaves its content inconsistent.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

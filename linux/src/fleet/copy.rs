@@ -22,20 +22,20 @@ use std::thread::JoinHandle;
 const KEYS: TableDefinition<&str, (u64, &[u8])> = TableDefinition::new("keys");
 /// The mark: number of the store and revision.
 const MARK: TableDefinition<(), (u64, u64)> = TableDefinition::new("mark");
-/// What a change must belong to; heartbeats and path MTUs end by themselves.
+/// Prefixes of the copied keys; heartbeats and path MTUs have leases.
 const COPIED: [&str; 3] = ["b/", "r/", "pool/"];
 /// Interval between two transactions.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Changes of one transaction of a snapshot.
 const BATCH: usize = 16_384;
-/// Changes that may wait for the disk; with more the copy is given up.
+/// Maximum of changes that wait for the disk; beyond it the copy is abandoned.
 const MAX_WAITING: usize = 65_536;
 /// Only the daemon's user reads the file: rows have keys.
 const MODE: u32 = 0o600;
 /// Memory for pages, octets.
 const CACHE: usize = 8 * 1024 * 1024;
 
-/// The copy of a running member, if it has one, and what the loop was not told of it.
+/// The copy of a running member, if it has one, and its content until that is delivered to the event loop.
 #[derive(Default)]
 pub(super) struct OpenCopy {
     path: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub(super) struct OpenCopy {
 }
 
 impl OpenCopy {
-    /// Opens the copy at `path`. A member serves without it; `clients` tell the loop why it has none.
+    /// Opens the copy at `path`. A member serves without it; the reason is reported through `clients`.
     pub(super) fn open(path: Option<&Path>, clients: &Clients) -> OpenCopy {
         let Some(path) = path else { return OpenCopy::default() };
         let given_up = clients.clone();
@@ -58,8 +58,8 @@ impl OpenCopy {
         }
     }
 
-    /// Whether what was not told so far may be told before the changes of a store: it is of that one, and not newer. If it is
-    /// not, it is set aside, because it may be all that is left of a store that was lost.
+    /// Whether the content may be delivered before the changes of `store`: it is of that store, and not newer. Otherwise the file
+    /// is renamed, because it may be all that is left of a store that was lost.
     pub(super) fn is_of(&mut self, store: u64, head: u64, clients: &Clients) -> bool {
         let mark = self.content.as_ref().and_then(|content| content.mark.as_ref());
         let is_of = mark.is_some_and(|mark| mark.store == store && mark.revision <= head);
@@ -83,7 +83,7 @@ impl OpenCopy {
         self.content = None;
     }
 
-    /// Takes out what the loop was not told.
+    /// Takes the content that was not delivered.
     pub(super) fn take(&mut self) -> Option<(Mark, Vec<Stored>)> {
         let Content { mark, keys } = self.content.take()?;
         mark.map(|mark| (mark, keys))
@@ -101,7 +101,7 @@ impl OpenCopy {
         self.record(Pending::begin_snapshot);
     }
 
-    /// All changes up to `mark` were told.
+    /// All changes up to `mark` have been delivered.
     pub(super) fn mark(&mut self, mark: Mark) {
         self.record(|pending| pending.complete(mark));
     }

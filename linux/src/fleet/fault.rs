@@ -7,9 +7,9 @@ use std::fmt;
 /// Why the store does not do what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A node does not answer, or not sensibly.
+    /// A node does not answer, or answers with an invalid message.
     Unreachable(String),
-    /// It answers, and the operator must act.
+    /// A fault of the store that the operator must correct.
     Store(StoreFault),
 }
 

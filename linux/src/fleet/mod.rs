@@ -1,10 +1,10 @@
-//! The store of a fleet of home agents: etcd, spoken to by a thread of its own. The event loop hands it writes and takes its
-//! events from a queue with a descriptor; it never waits for the store.
+//! The client of the store of a fleet of home agents, etcd, in a thread of its own. The event loop passes writes to the thread
+//! and takes events from a queue with a descriptor; it never waits for the store.
 //!
-//! Every write is a compare-and-set: it takes effect only if its key is still at the revision that the writer has seen. What
-//! waits when a transaction returns goes next, in one transaction; there is no timer. One watch of all keys of the fleet
-//! brings what other members write; it resumes where it broke off, or begins with a snapshot. A copy of the store on this
-//! member's disk outlives the program.
+//! Every write is a compare-and-set: it takes effect only if its key is still at the revision that the writer has seen. Writes
+//! that wait when a transaction completes form the next transaction; there is no timer. One watch of all keys of the fleet
+//! delivers the writes of other members; it resumes at the last revision received, or begins with a snapshot. A copy of the
+//! store on this member's disk survives restarts.
 
 #![allow(clippy::disallowed_methods, reason = "the thread waits for the store in real time")]
 
@@ -44,14 +44,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
-/// Most writes without an answer; more are refused.
+/// Maximum of writes without an answer; more are refused.
 const MAX_UNDER_WAY: usize = 4096;
-/// Most addresses that a member tells of itself.
+/// Maximum of addresses that a member publishes of itself.
 const MAX_ADDRESSES: usize = 4;
-/// Most claims and releases of one write.
+/// Maximum of claims and releases of one write.
 pub const MAX_CLAIMS: usize = 32;
 
-/// Where the store is, and who this member is.
+/// The store and this member of the fleet.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// Name of the fleet: letters a to z, digits and hyphens.
@@ -151,7 +151,7 @@ pub struct Stored {
     pub revision: u64,
 }
 
-/// What the thread tells the loop.
+/// An event of the thread for the event loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreEvent {
     /// A connection is established, and the store is that of this fleet.
@@ -165,11 +165,11 @@ pub enum StoreEvent {
     },
     /// The connection is lost, and why.
     Disconnected(String),
-    /// The keys of the copy were told: the store does not answer.
+    /// The content of the copy was delivered, because the store does not answer.
     Copied,
-    /// What the operator must mend; not twice in a row.
+    /// A fault that the operator must correct; not the same one twice in succession.
     Fault(StoreFault),
-    /// A write has its answer; those of one key come in the order of the writes.
+    /// The answer to a write. The answers to the writes of one key keep their order.
     Written {
         /// The key.
         key: String,
@@ -190,7 +190,7 @@ pub enum StoreEvent {
         /// Its revision.
         head: u64,
     },
-    /// All changes up to this revision have been told.
+    /// All changes up to this revision have been delivered.
     Head {
         /// The revision.
         revision: u64,
@@ -199,10 +199,10 @@ pub enum StoreEvent {
     },
 }
 
-/// A request of the loop.
+/// A request of the event loop.
 enum Request {
     Write(Write),
-    /// A value that ends by itself.
+    /// A value with a lease.
     Lease {
         key: String,
         value: Vec<u8>,
@@ -244,7 +244,7 @@ impl<E: Send + 'static> Store<E> {
         Ok(Store { queue, requests, under_way, thread: Some(thread) })
     }
 
-    /// Readable while there are events.
+    /// Readable while events are queued.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.queue.fd()
     }
@@ -254,10 +254,10 @@ impl<E: Send + 'static> Store<E> {
         self.queue.take(most)
     }
 
-    /// Hands over a write; its answer comes as [`StoreEvent::Written`].
+    /// Queues a write; the answer is [`StoreEvent::Written`].
     ///
     /// # Errors
-    /// Nothing is written, and no answer comes: too many writes have none so far, or this one is too large.
+    /// The write is dropped without an answer: too many writes are pending, or this one is too large.
     pub fn write(&self, write: Write) -> Result<(), Error> {
         let refuse = |why: String| Err(Error::new(format_args!("write {}", write.key), why));
         let longest = write.claims.iter().map(|(_, value)| value).chain(&write.value).map(Vec::len).max();
@@ -274,15 +274,15 @@ impl<E: Send + 'static> Store<E> {
         self.requests.send(Request::Write(write)).map_err(|_| Error::new("store thread", "has ended"))
     }
 
-    /// Writes a key that is gone after some time; whether it was written is not told.
+    /// Writes a key with a lease, which removes it after `seconds`. There is no answer.
     pub fn lease(&self, key: String, value: Vec<u8>, seconds: u32) {
-        // Without its thread there is nobody to write it.
+        // It fails only after the end of the thread.
         let _ = self.requests.send(Request::Lease { key, value, seconds });
     }
 
-    /// Sets what this member says about itself, with the next heartbeat.
+    /// Sets fields of this member's own key, with the next heartbeat.
     pub fn set_presence(&self, fields: BTreeMap<String, serde_json::Value>) {
-        // Without its thread there is nobody to say it.
+        // It fails only after the end of the thread.
         let _ = self.requests.send(Request::Presence(fields));
     }
 }

@@ -1,5 +1,5 @@
 //! This member's own key `m/NAME`, with a lease: it is written again and again, and is gone soon after the member. Its
-//! change, read back by the watch, proves that the store takes writes and that the watch tells them.
+//! change, read back by the watch, proves that the store takes writes and that the watch delivers them.
 
 use super::connection::{Connection, lock};
 use super::fault::{Failure, Fault, failure};
@@ -17,11 +17,11 @@ const LEASE: i64 = 3;
 /// A node that takes no write for this time is left for the next.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Heartbeats without an answer by the watch that are remembered.
+/// Maximum of remembered heartbeats that the watch has not returned.
 const MAX_BEATS: usize = 16;
 
-/// The heartbeats that the watch has not told so far.
-pub(super) struct Beats {
+/// The heartbeats that the watch has not returned.
+pub(super) struct Heartbeats {
     /// A random number of this process: another with the same name is not this member.
     boot: u64,
     next: u64,
@@ -35,13 +35,13 @@ struct Beat {
     beat: u64,
 }
 
-impl Default for Beats {
-    fn default() -> Beats {
-        Beats { boot: RandomState::new().hash_one("boot"), next: 0, sent: VecDeque::new() }
+impl Default for Heartbeats {
+    fn default() -> Heartbeats {
+        Heartbeats { boot: RandomState::new().hash_one("boot"), next: 0, sent: VecDeque::new() }
     }
 }
 
-impl Beats {
+impl Heartbeats {
     fn send(&mut self) -> (u64, u64) {
         self.next += 1;
         self.sent.push_back((self.next, Instant::now()));
@@ -51,10 +51,10 @@ impl Beats {
         (self.boot, self.next)
     }
 
-    /// The time since a value was sent, if this process has done so and its answer is new.
-    pub(super) fn answer(&mut self, value: &[u8]) -> Option<Duration> {
-        let told: Beat = serde_json::from_slice(value).ok()?;
-        let place = self.sent.iter().position(|(beat, _)| told.boot == self.boot && *beat == told.beat)?;
+    /// The time since a value was sent, if it is of this process and was not returned before.
+    pub(super) fn acknowledge(&mut self, value: &[u8]) -> Option<Duration> {
+        let returned: Beat = serde_json::from_slice(value).ok()?;
+        let place = self.sent.iter().position(|(beat, _)| returned.boot == self.boot && *beat == returned.beat)?;
         let (_, at) = self.sent.drain(..=place).next_back()?;
         Some(at.elapsed())
     }
@@ -120,12 +120,12 @@ async fn grant(connection: &Connection, client: &mut Client) -> Result<Lease, Fa
     Ok(Lease { id, keeper, stream, renewed: Instant::now() })
 }
 
-/// The value: what the loop has said of this member, and the time.
+/// The value: the fields set by the event loop, and the time.
 fn value(connection: &Connection) -> Vec<u8> {
     let mut fields = lock(&connection.fields).clone();
     let seen = lock(&connection.position).as_ref().map_or(0, |mark| mark.revision);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (boot, beat) = lock(&connection.beats).send();
+    let (boot, beat) = lock(&connection.heartbeats).send();
     fields.extend([("boot".to_owned(), boot.into()), ("beat".to_owned(), beat.into())]);
     fields.insert("unix_micros".to_owned(), u64::try_from(now.as_micros()).unwrap_or(u64::MAX).into());
     fields.insert("applied".to_owned(), seen.into());
@@ -149,7 +149,7 @@ pub(super) fn own_key(connection: &Connection) -> String {
 }
 
 /// Gives the key up, so that others need not wait for the end of its lease.
-pub(super) async fn resign(connection: &Connection) {
+pub(super) async fn remove(connection: &Connection) {
     let lease = lock(&connection.lease).take();
     if let (Some(mut client), Some(lease)) = (connection.clients.current(), lease) {
         // Otherwise it ends by itself.
@@ -163,14 +163,14 @@ mod tests {
 
     #[test]
     fn heartbeat_is_answered_once_and_by_its_own_value() {
-        let mut beats = Beats::default();
+        let mut beats = Heartbeats::default();
         let value = |(boot, beat)| format!(r#"{{"boot":{boot},"beat":{beat},"name":"ha1"}}"#).into_bytes();
         let (first, second) = (beats.send(), beats.send());
-        assert!(beats.answer(&value((first.0.wrapping_add(1), first.1))).is_none(), "of an earlier process");
-        assert!(beats.answer(&value(second)).is_some());
-        assert!(beats.answer(&value(first)).is_none(), "older than the last answer");
-        assert!(beats.answer(&value(second)).is_none());
-        assert!(beats.answer(b"garbage").is_none());
+        assert!(beats.acknowledge(&value((first.0.wrapping_add(1), first.1))).is_none(), "of an earlier process");
+        assert!(beats.acknowledge(&value(second)).is_some());
+        assert!(beats.acknowledge(&value(first)).is_none(), "older than the last answer");
+        assert!(beats.acknowledge(&value(second)).is_none());
+        assert!(beats.acknowledge(b"garbage").is_none());
         for _ in 0..2 * MAX_BEATS {
             beats.send();
         }

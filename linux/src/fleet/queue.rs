@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 /// Events in the queue from which on the thread reads no more from the store.
 const ENOUGH: usize = 16_384;
 
-/// What the thread says an event is to the loop; `None`: nothing.
+/// Converts an event of the thread into one of the event loop; `None`: it has no meaning there.
 pub(super) type Decode<E> = Box<dyn Fn(StoreEvent) -> Option<E> + Send + Sync>;
 
 /// The queue.
@@ -27,10 +27,10 @@ pub(super) trait Sink: Send + Sync {
     /// Appends an event.
     fn push(&self, event: StoreEvent);
 
-    /// Whether the loop is behind.
+    /// Whether the queue is full.
     fn is_full(&self) -> bool;
 
-    /// Notified each time the loop has taken events.
+    /// Notified each time the event loop has taken events.
     fn drained(&self) -> &Notify;
 }
 
@@ -43,7 +43,7 @@ impl<E: Send> Queue<E> {
         Ok(Queue { decode, events: Mutex::default(), ready, drained: Notify::new() })
     }
 
-    /// Readable while there are events.
+    /// Readable while the queue is not empty.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }

@@ -8,8 +8,8 @@ use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 /// Keys of one transaction: etcd takes 128 operations.
 const BATCH: usize = 100;
 
-/// Writes the copy of this member into a store that has nothing of the fleet; returns how many keys it has now. `progress` is
-/// told how many of how many are written.
+/// Writes the copy of this member into a store that has no key of the fleet; returns the number of keys written. `progress`
+/// receives the number of keys written so far, and of all.
 ///
 /// # Errors
 /// There is no copy, a daemon has it open, it is incomplete, the store has the fleet already, or does not answer. A command

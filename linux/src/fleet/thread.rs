@@ -1,4 +1,4 @@
-//! The thread: takes requests of the loop until it is told to stop.
+//! The thread: serves the requests of the event loop until it is stopped.
 
 use super::connection::{Clients, Connection, keep_up, lock};
 use super::copy::OpenCopy;
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
-/// At the end, transactions under way are waited for this long.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// How long pending transactions are awaited at shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Runs until the loop says so, or has gone.
+/// Runs until the event loop stops the thread, or is gone.
 pub(super) async fn run(
     options: StoreOptions,
     sink: Arc<dyn Sink>,
@@ -31,7 +31,7 @@ pub(super) async fn run(
         sink: sink.clone(),
         fields: Mutex::default(),
         lease: Mutex::default(),
-        beats: Mutex::default(),
+        heartbeats: Mutex::default(),
     });
     let mut writer = Writer::new(clients, sink, under_way);
     let kept_up = tokio::spawn(keep_up(connection.clone()));
@@ -41,7 +41,7 @@ pub(super) async fn run(
             request = requests.recv() => stopping = !take(request, &connection, &mut writer),
             () = writer.settle() => {}
         }
-        // What has come meanwhile goes into the same transaction.
+        // Requests that arrived meanwhile join the same transaction.
         while !stopping && let Ok(request) = requests.try_recv() {
             stopping = !take(Some(request), &connection, &mut writer);
         }
@@ -52,10 +52,10 @@ pub(super) async fn run(
             writer.settle().await;
         }
     };
-    // Nobody waits for the rest.
-    let _ = timeout(FAREWELL, settled).await;
+    // The rest is not awaited.
+    let _ = timeout(SHUTDOWN_TIMEOUT, settled).await;
     kept_up.abort();
-    presence::resign(&connection).await;
+    presence::remove(&connection).await;
 }
 
 /// Begins with a request; `false` if it is the last.

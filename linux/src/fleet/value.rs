@@ -185,7 +185,7 @@ fn printable(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(key: &str, value: Option<&str>) -> Option<FleetEvent> {
+    fn event_of(key: &str, value: Option<&str>) -> Option<FleetEvent> {
         let value = value.map(|value| value.as_bytes().to_vec());
         let stored = StoredKey { key: key.to_owned(), value, revision: 7 };
         match input("ha1", StoreEvent::Changed(stored)) {
@@ -212,13 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn record_is_told_as_it_was_written() {
+    fn record_is_decoded_as_it_was_encoded() {
         let write = written();
         assert_eq!((write.key.as_str(), write.expected), ("b/2001:db8::1", 6));
         let value = String::from_utf8(write.value.unwrap()).unwrap();
-        let Some(FleetEvent::Stored(stored)) = told(&write.key, Some(&value)) else { panic!("not told") };
+        let Some(FleetEvent::Stored(stored)) = event_of(&write.key, Some(&value)) else { panic!("no event") };
         assert_eq!((stored.record, stored.revision), (record().record, Revision(7)));
-        let Some(FleetEvent::Stored(stored)) = told(&write.key, None) else { panic!("not told") };
+        let Some(FleetEvent::Stored(stored)) = event_of(&write.key, None) else { panic!("no event") };
         assert_eq!((stored.home_address, stored.record), (record().home_address, None));
     }
 
@@ -252,20 +252,20 @@ mod tests {
     fn member_is_known_by_its_key() {
         let value = r#"{"name":"ha2","state":"healthy","applied":9,"unix_micros":1,"version":"1","boot":4,"beat":5}"#;
         assert!(
-            matches!(told("m/ha2", Some(value)), Some(FleetEvent::Member(member)) if member.applied == Revision(9))
+            matches!(event_of("m/ha2", Some(value)), Some(FleetEvent::Member(member)) if member.applied == Revision(9))
         );
-        assert_eq!(told("m/ha2", None), Some(FleetEvent::MemberGone("ha2".to_owned())));
-        assert_eq!(told("m/ha1", Some(value)), None, "this member itself");
-        assert!(matches!(told("m/ha3", Some(value)), Some(FleetEvent::Fault(StoreFault::Damaged { .. }))));
+        assert_eq!(event_of("m/ha2", None), Some(FleetEvent::MemberGone("ha2".to_owned())));
+        assert_eq!(event_of("m/ha1", Some(value)), None, "this member itself");
+        assert!(matches!(event_of("m/ha3", Some(value)), Some(FleetEvent::Fault(StoreFault::Damaged { .. }))));
     }
 
     #[test]
-    fn path_mtu_is_told_as_it_was_written() {
+    fn path_mtu_is_decoded_as_it_was_encoded() {
         let shared = SharedPathMtu { remote: "2001:db8::9".parse().unwrap(), mtu: 1400 };
         let (key, value) = path_mtu(&shared);
         let value = String::from_utf8(value).unwrap();
-        assert_eq!(told(&key, Some(&value)), Some(FleetEvent::PathMtu { remote: shared.remote, mtu: 1400 }));
-        assert_eq!(told(&key, None), None);
+        assert_eq!(event_of(&key, Some(&value)), Some(FleetEvent::PathMtu { remote: shared.remote, mtu: 1400 }));
+        assert_eq!(event_of(&key, None), None);
     }
 
     #[test]
@@ -287,13 +287,13 @@ mod tests {
             ("u/x", r#"{"mtu":1400}"#),
             ("u/2001:db8::1", r#"{"mtu":-1}"#),
         ] {
-            let event = told(key, Some(value));
+            let event = event_of(key, Some(value));
             let Some(FleetEvent::Fault(StoreFault::Damaged { key, .. })) = event else { panic!("{key}: {event:?}") };
             assert!(!key.contains('\u{1b}'));
         }
         // What later versions may have.
-        assert_eq!(told("x/y", Some("z")), None);
-        assert_eq!(told("pool/x", Some("z")), None);
-        assert_eq!(told("v", Some("z")), None);
+        assert_eq!(event_of("x/y", Some("z")), None);
+        assert_eq!(event_of("pool/x", Some("z")), None);
+        assert_eq!(event_of("v", Some("z")), None);
     }
 }

@@ -1,5 +1,5 @@
-//! What others write: one watch of all keys of the fleet, from where the loop was told last. Where that place is compacted
-//! away, and at the very start, a snapshot comes first: all keys at one revision, in pages.
+//! Writes of other members: one watch of all keys of the fleet, from the revision that the event loop has last received. If
+//! that revision is compacted, and at the first start, a snapshot precedes the watch: all keys at one revision, in pages.
 
 use super::connection::{Connection, lock};
 use super::fault::{Fault, failure};
@@ -15,12 +15,12 @@ pub(super) const MAX_MESSAGE: usize = 128 * 1024 * 1024;
 
 /// Why a watch ended.
 enum End {
-    /// Its place in the history of the store is gone.
+    /// The revision to resume from is compacted.
     Compacted,
     Fault(Fault),
 }
 
-/// Tells the loop of all changes, until the store does not any more; returns why.
+/// Delivers all changes to the event loop until the watch ends; returns the cause.
 pub(super) async fn follow(connection: &Connection, client: Client, store: u64) -> Fault {
     loop {
         let position = lock(&connection.position).clone();
@@ -41,7 +41,7 @@ pub(super) async fn follow(connection: &Connection, client: Client, store: u64) 
     }
 }
 
-/// Tells all keys; returns the revision at which they were read.
+/// Delivers all keys; returns the revision at which they were read.
 async fn snapshot(connection: &Connection, client: &Client) -> Result<u64, Fault> {
     let mut kv = client.kv_client().max_decoding_message_size(MAX_MESSAGE);
     let mut start = connection.clients.full_key("");
@@ -64,7 +64,7 @@ async fn snapshot(connection: &Connection, client: &Client) -> Result<u64, Fault
         head = Some(at);
         for found in page.kvs() {
             room(connection).await;
-            tell_change(connection, stored(connection, found, true));
+            deliver_change(connection, stored(connection, found, true));
         }
         match page.kvs().last().filter(|_| page.more()) {
             Some(last) => start = [last.key(), &[0]].concat(),
@@ -85,7 +85,7 @@ pub(super) fn past(prefix: &str) -> Vec<u8> {
     end
 }
 
-/// Tells all changes after `from`.
+/// Delivers all changes after `from`.
 async fn watch(connection: &Connection, client: &Client, from: Mark) -> End {
     let fault = |error| End::Fault(failure(&error).fault());
     let options = WatchOptions::new().with_prefix().with_start_revision(signed(from.revision.saturating_add(1)));
@@ -103,7 +103,7 @@ async fn watch(connection: &Connection, client: &Client, from: Mark) -> End {
         if response.canceled() {
             return cancelled(&response);
         }
-        tell(connection, &response, from.store).await;
+        deliver(connection, &response, from.store).await;
     }
 }
 
@@ -118,8 +118,8 @@ fn cancelled(response: &WatchResponse) -> End {
     }
 }
 
-/// Tells the changes of one message.
-async fn tell(connection: &Connection, response: &WatchResponse, store: u64) {
+/// Delivers the changes of one response.
+async fn deliver(connection: &Connection, response: &WatchResponse, store: u64) {
     let own = presence::own_key(connection);
     let (mut last, mut heartbeat) = (0, None);
     for event in response.events() {
@@ -131,9 +131,9 @@ async fn tell(connection: &Connection, response: &WatchResponse, store: u64) {
         if stored.key == own
             && let Some(value) = &stored.value
         {
-            heartbeat = lock(&connection.beats).answer(value).or(heartbeat);
+            heartbeat = lock(&connection.heartbeats).acknowledge(value).or(heartbeat);
         }
-        tell_change(connection, stored);
+        deliver_change(connection, stored);
     }
     if last > 0 {
         // All changes of one revision come in one message.
@@ -142,13 +142,13 @@ async fn tell(connection: &Connection, response: &WatchResponse, store: u64) {
     }
 }
 
-/// Tells a change to the loop and to the copy.
-fn tell_change(connection: &Connection, stored: Stored) {
+/// Delivers a change to the event loop and to the copy.
+fn deliver_change(connection: &Connection, stored: Stored) {
     lock(&connection.copy).change(&stored);
     connection.sink.push(StoreEvent::Changed(stored));
 }
 
-/// The loop and the copy were told all changes up to here.
+/// Records that the event loop and the copy have all changes up to `mark`.
 fn set_position(connection: &Connection, mark: Mark) {
     lock(&connection.copy).mark(mark.clone());
     *lock(&connection.position) = Some(mark);
@@ -162,7 +162,7 @@ fn stored(connection: &Connection, found: &KeyValue, present: bool) -> Stored {
     }
 }
 
-/// Waits while the loop is behind.
+/// Waits while the queue to the event loop is full.
 pub(super) async fn room(connection: &Connection) {
     while connection.sink.is_full() {
         connection.sink.drained().notified().await;

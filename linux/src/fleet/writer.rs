@@ -1,8 +1,8 @@
-//! Writes, in transactions: what waits when one returns goes next, at most two are under way.
+//! Writes, in transactions: those that wait when a transaction completes form the next one; at most two are pending.
 //!
-//! A request that gets no answer may have been executed: a proposal that a follower has passed to a leader that dies then is
-//! lost in silence, or carried out late. So after [`DOUBT`] the keys are read as well, until their values tell, or
-//! [`GIVE_UP`] is over. A transaction takes effect as a whole or not at all, and that is what the reading builds on.
+//! A request without an answer may have been executed: a proposal that a follower has forwarded to a leader that then fails is
+//! lost without notice, or executed late. So after [`READ_AFTER`] the keys are read as well, until their values show the outcome,
+//! or [`UNKNOWN_AFTER`] has passed. That works because a transaction takes effect as a whole or not at all.
 
 use super::batch::{Backlog, Pending};
 use super::connection::Clients;
@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Most transactions under way.
+/// Maximum of pending transactions.
 const MAX_TRANSACTIONS: usize = 2;
 /// After this time without an answer the keys are read.
-const DOUBT: Duration = Duration::from_millis(300);
+const READ_AFTER: Duration = Duration::from_millis(300);
 /// After this time a write is answered with [`Written::Unknown`]: an election of a leader takes 1 to 2 s, and only then do the
 /// next transactions begin.
-const GIVE_UP: Duration = Duration::from_millis(2000);
+const UNKNOWN_AFTER: Duration = Duration::from_millis(2000);
 /// Pause between two readings.
 const READ_PAUSE: Duration = Duration::from_millis(50);
 
@@ -32,11 +32,11 @@ const READ_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
     Answer(Written),
-    /// Nothing of the transaction took effect, and nothing speaks against this write. These claims have their values.
+    /// The transaction did not take effect, for no reason of this write's. These claims have their values already.
     Retry(BTreeSet<String>),
 }
 
-/// The writes, and the transactions under way.
+/// The waiting writes and the pending transactions.
 pub(super) struct Writer {
     backlog: Backlog,
     transactions: JoinSet<Vec<(Pending, Verdict)>>,
@@ -55,12 +55,12 @@ impl Writer {
         self.backlog.push(write);
     }
 
-    /// Starts transactions with what waits. Without a connection all that waits is refused.
+    /// Starts transactions of the waiting writes. Without a connection the waiting writes are refused.
     pub(super) fn dispatch(&mut self) {
         if self.clients.current().is_none() {
             let why = Written::Refused("no connection to the store".to_owned());
             let waiting = self.backlog.drain();
-            waiting.iter().for_each(|write| tell(&*self.sink, &self.under_way, write, &why));
+            waiting.iter().for_each(|write| answer(&*self.sink, &self.under_way, write, &why));
         }
         while self.transactions.len() < MAX_TRANSACTIONS {
             let batch = self.backlog.next();
@@ -71,13 +71,13 @@ impl Writer {
         }
     }
 
-    /// Waits until a transaction is over, and answers its writes. Waits for ever if none is under way.
+    /// Waits until a transaction completes, and answers its writes. Never returns if none is pending.
     pub(super) async fn settle(&mut self) {
         let Some(done) = self.transactions.join_next().await else { return core::future::pending().await };
         for (pending, verdict) in done.unwrap_or_default() {
             match verdict {
                 Verdict::Answer(written) => {
-                    tell(&*self.sink, &self.under_way, &pending.write, &written);
+                    answer(&*self.sink, &self.under_way, &pending.write, &written);
                     self.backlog.answered(&pending);
                 }
                 Verdict::Retry(held) => self.backlog.retry(Pending { held, ..pending }),
@@ -85,41 +85,41 @@ impl Writer {
         }
     }
 
-    /// Whether transactions are under way.
+    /// Whether transactions are pending.
     pub(super) fn is_busy(&self) -> bool {
         !self.transactions.is_empty()
     }
 }
 
-fn tell(sink: &dyn Sink, under_way: &AtomicUsize, write: &Write, written: &Written) {
+fn answer(sink: &dyn Sink, under_way: &AtomicUsize, write: &Write, written: &Written) {
     under_way.fetch_sub(1, Ordering::Relaxed);
     sink.push(StoreEvent::Written { key: write.key.clone(), id: write.id, written: written.clone() });
 }
 
-/// One transaction, until all is known about it that will be.
+/// One transaction, until its outcome is known or given up.
 async fn transact(clients: Clients, batch: Vec<Pending>) -> Vec<(Pending, Verdict)> {
     let verdicts = outcome(&clients, &batch).await;
     let rest = core::iter::repeat(Verdict::Answer(Written::Unknown("the store did not answer".to_owned())));
     batch.into_iter().zip(verdicts.into_iter().chain(rest)).collect()
 }
 
-/// What the answer to a transaction says.
+/// The conclusion from the answer to a transaction.
 enum Conclusion {
     Known(Vec<Verdict>),
-    /// A condition of it did not hold: which one, the keys tell.
+    /// A condition did not hold; the values of the keys show which one.
     Failed,
     /// It may have taken effect.
     Doubtful,
 }
 
-/// The verdicts; none if nothing is known after [`GIVE_UP`].
+/// The verdicts; none if nothing is known after [`UNKNOWN_AFTER`].
 async fn outcome(clients: &Clients, batch: &[Pending]) -> Vec<Verdict> {
     let Some(mut client) = clients.current() else {
         return all(batch, Written::Refused("no connection to the store".to_owned()));
     };
     let mut call = pin!(client.txn(transaction(clients, batch)));
-    let doubtful = timeout(GIVE_UP, read_until_known(clients, batch, false));
-    let conclusion = match timeout(DOUBT, &mut call).await {
+    let doubtful = timeout(UNKNOWN_AFTER, read_until_known(clients, batch, false));
+    let conclusion = match timeout(READ_AFTER, &mut call).await {
         Ok(answer) => conclude(clients, batch, answer),
         Err(_) => {
             let mut doubtful = pin!(doubtful);
@@ -142,7 +142,7 @@ async fn outcome(clients: &Clients, batch: &[Pending]) -> Vec<Verdict> {
 async fn finish(clients: &Clients, batch: &[Pending], conclusion: Conclusion) -> Vec<Verdict> {
     match conclusion {
         Conclusion::Known(verdicts) => verdicts,
-        _ => timeout(GIVE_UP, read_until_known(clients, batch, true)).await.unwrap_or_default(),
+        _ => timeout(UNKNOWN_AFTER, read_until_known(clients, batch, true)).await.unwrap_or_default(),
     }
 }
 
@@ -199,7 +199,7 @@ struct Seen {
     claims: Vec<Stored>,
 }
 
-/// Reads the keys until they tell what has become of a transaction; `failed`: it is known not to have taken effect.
+/// Reads the keys until their values show the outcome of a transaction; `failed`: it is known not to have taken effect.
 async fn read_until_known(clients: &Clients, batch: &[Pending], failed: bool) -> Vec<Verdict> {
     loop {
         if let Some(seen) = read_all(clients, batch).await
@@ -236,14 +236,14 @@ async fn read_all(clients: &Clients, batch: &[Pending]) -> Option<Vec<Seen>> {
 
 /// Reads a key as a quorum has it.
 async fn read(mut client: Client, full: String, key: String) -> Option<Stored> {
-    let response = timeout(DOUBT, client.get(full, None)).await.ok()?.ok()?;
+    let response = timeout(READ_AFTER, client.get(full, None)).await.ok()?.ok()?;
     Some(match response.kvs().first() {
         Some(found) => Stored { key, value: Some(found.value().to_vec()), revision: unsigned(found.mod_revision()) },
         None => Stored { key, value: None, revision: unsigned(response.header()?.revision()) },
     })
 }
 
-/// What the keys tell about a transaction without an answer, or about a `failed` one. `None`: not enough.
+/// The verdicts that the values of the keys allow on a transaction without an answer, or on a `failed` one; `None`: none yet.
 fn judge(batch: &[Pending], seen: &[Seen], failed: bool) -> Option<Vec<Verdict>> {
     let both = || batch.iter().zip(seen);
     let is_ours = |(pending, seen): &(&Pending, &Seen)| {
@@ -258,7 +258,7 @@ fn judge(batch: &[Pending], seen: &[Seen], failed: bool) -> Option<Vec<Verdict>>
     (failed || spoilt).then_some(verdicts)
 }
 
-/// Whether something speaks against a write that has not taken effect.
+/// The verdict on a write that has not taken effect.
 fn verdict(pending: &Pending, seen: &Seen) -> Verdict {
     let present = seen.key.value.is_some();
     let revision = if present { seen.key.revision } else { 0 };
