@@ -10,12 +10,19 @@ const SETTLE_TIME: Duration = Duration::from_secs(5);
 /// Seconds of a month of 30 days.
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 const NO_PROBES: &str = "\n[mobile_router.probe]\nenabled = false\n";
+const NO_PROBES_AND_PAGE: &str = "\n[mobile_router.probe]\nenabled = false\n[web]\nlisten = \"127.0.0.1:9107\"\n";
+/// What runs, the suffix of its figures, and the settings of the mobile router.
+const CASES: [(&str, &str, &str); 3] = [
+    ("probing its path", "", ""),
+    ("without probes", "_without_probes", NO_PROBES),
+    ("without probes, with a status page", "_with_page", NO_PROBES_AND_PAGE),
+];
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let watched = Duration::from_secs(if run.quick { 10 } else { 60 });
-    run.set_steps(3);
-    for (probes, extra) in [(true, ""), (false, NO_PROBES)] {
-        run.step(if probes { "probing its path" } else { "without probes" });
+    run.set_steps(CASES.len() + 1);
+    for (case, suffix, extra) in CASES {
+        run.step(case);
         let (network, vehicle) = NemoNetwork::with_vehicle(Duration::ZERO, "", extra)?;
         sleep(SETTLE_TIME);
         let daemons = [("mr", &vehicle.daemon), ("ha", &network.home_agent)];
@@ -29,11 +36,10 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
                 "wakeups_per_s": round((after.wakeups - before.wakeups) as f64 / watched.as_secs_f64()),
                 "processor_ms_per_s": round(processor_ms / watched.as_secs_f64()),
             });
-            let suffix = if probes { "" } else { "_without_probes" };
             for (key, value) in figures.as_object().into_iter().flatten() {
                 run.summarise(&format!("{who}_{key}{suffix}"), value.clone());
             }
-            run.rows.push(json!({ "who": who, "probes": probes, "figures": figures }));
+            run.rows.push(json!({ "who": who, "case": case, "figures": figures }));
         }
     }
     run.step("two uplinks without traffic");
