@@ -18,9 +18,19 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Calls `question` every 5 ms until it returns a value; `None` after `timeout`.
+/// Set in a virtual machine, whose processors are emulated.
+pub(crate) const EMULATED_VARIABLE: &str = "ROAM6_LAB_VM";
+/// How much slower those may be: a daemon starts in 90 to 140 s there, most of it for the verifier of BPF programs.
+const EMULATION_FACTOR: u32 = 30;
+
+/// Whether this program runs in a virtual machine that the lab has started.
+pub(crate) fn is_emulated() -> bool {
+    std::env::var_os(EMULATED_VARIABLE).is_some()
+}
+
+/// Calls `question` every 5 ms until it returns a value; `None` after `timeout`, which is longer on emulated processors.
 pub(crate) fn wait_for<T>(timeout: Duration, mut question: impl FnMut() -> Option<T>) -> Option<T> {
-    let end = now() + timeout;
+    let end = now() + if is_emulated() { timeout * EMULATION_FACTOR } else { timeout };
     loop {
         if let Some(answer) = question() {
             return Some(answer);

@@ -7,8 +7,6 @@ use std::process::{Command, Stdio};
 
 /// The exit status of a script that starts a virtual machine where a program is missing.
 const MISSING: i32 = 77;
-/// Set inside of the virtual machine.
-const INSIDE_VARIABLE: &str = "ROAM6_LAB_VM";
 /// Runs an experiment, whose progress is printed as it comes, and prints its result last.
 const INSIDE: &str = "\"$@\" --json /tmp/result.json; status=$?; echo; cat /tmp/result.json; exit $status";
 
@@ -21,18 +19,13 @@ pub(super) enum Processors {
     Counted,
 }
 
-/// Whether this program runs in such a virtual machine.
-pub(super) fn is_inside() -> bool {
-    std::env::var_os(INSIDE_VARIABLE).is_some()
-}
-
 /// The result of this experiment in a virtual machine; the reason, if there can be none.
 pub(super) fn run_again(run: &Run, processors: Processors, limit: Duration) -> Result<Result<Value, String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the crate is in no workspace")?;
     let mut command = Command::new(root.join("scripts/vm-run"));
     command.current_dir(root).args(["-t", &limit.as_secs().to_string()]);
     command.args((processors == Processors::Counted).then_some("-i"));
-    command.args(["env", &format!("{INSIDE_VARIABLE}=1"), "bash", "-c", INSIDE, "lab"]);
+    command.args(["env", &format!("{}=1", clock::EMULATED_VARIABLE), "bash", "-c", INSIDE, "lab"]);
     command.arg(std::env::current_exe()?).args(["run", &run.experiment]).args(run.quick.then_some("--quick"));
     result_of(&mut command)
 }
