@@ -19,8 +19,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_roam6");
-/// Generous, for slow and emulated machines.
+/// Generous, for slow machines, and for the emulated one of `make test-vm`, where a daemon takes minutes to load its programs.
 const PATIENCE: Duration = Duration::from_secs(120);
+const EMULATED_PATIENCE: Duration = Duration::from_secs(600);
+
+fn patience() -> Duration {
+    if std::env::var_os("ROAM6_OWN_MACHINE").is_some() { EMULATED_PATIENCE } else { PATIENCE }
+}
 
 /// A process that ends with the test.
 pub struct Running(pub Child);
@@ -113,7 +118,7 @@ pub fn wait_for(what: &str, done: impl FnMut() -> bool) {
 
 /// The same; on a timeout the output of `story` is reported too.
 pub fn wait_or_report(what: &str, mut done: impl FnMut() -> bool, story: impl Fn() -> String) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + patience();
     while !done() {
         assert!(Instant::now() < until, "{what}\n{}", story());
         std::thread::sleep(Duration::from_millis(50));
