@@ -182,7 +182,27 @@ pub fn security(data: &[u8]) {
 pub fn signed_data(data: &[u8]) {
     use crate::security::SignedData;
     let _ = geo::SecuredPacket::parse(data);
-    let Ok(read) = SignedData::read(data) else { return };
+    if let Ok(read) = SignedData::read(data) {
+        check_signed(data, &read);
+    }
+}
+
+/// `data` as a certificate revocation list, alone or in a security envelope: what is read is emitted and read again.
+#[cfg(feature = "geo-security")]
+pub fn revocation(data: &[u8]) {
+    use crate::security::{RevocationList, SignedData, limits};
+    let envelope = SignedData::read_list(data).ok();
+    if let Some(read) = &envelope {
+        assert!(read.length <= limits::LIST);
+        check_signed(data, read);
+    }
+    let Ok(list) = RevocationList::parse(envelope.map_or(data, |read| read.payload)) else { return };
+    assert!(list.entries.len() <= limits::REVOKED && list.this_update < list.next_update);
+    assert_eq!(RevocationList::parse(&list.emit()), Ok(list));
+}
+
+#[cfg(feature = "geo-security")]
+fn check_signed(data: &[u8], read: &crate::security::SignedData<'_>) {
     let signed = read.to_be_signed();
     assert!(read.length <= data.len() && data.windows(signed.len()).any(|part| part == signed));
     assert!(signed.windows(read.payload.len().max(1)).any(|part| part == read.payload) || read.payload.is_empty());

@@ -76,6 +76,8 @@ fn the_fuzz_corpus_passes() {
         ("wire_relay", fuzz::relay),
         #[cfg(feature = "geo-security")]
         ("wire_security", fuzz::security),
+        #[cfg(feature = "geo-security")]
+        ("wire_revocation", fuzz::revocation),
     ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
         let mut read = 0;

@@ -10,7 +10,7 @@ use roam6_wire::fuzz;
 use roam6_wire::geo::{Coordinates, SecuredPacket};
 use roam6_wire::security::{
     Certificate, Curve, HashedId3, HashedId8, IssuerIdentifier, Location, Message, PointForm, Psid, PublicKey,
-    SignedData, SignerField, SignerIdentifier, UnsignedData, limits,
+    RevocationList, SignedData, SignerField, SignerIdentifier, UnsignedData, limits,
 };
 use std::collections::BTreeMap;
 
@@ -181,6 +181,51 @@ fn a_million_mutated_envelopes_never_panic_and_allocate_nothing() {
     assert_eq!((allocated.count_total, allocated.bytes_total), (0, 0));
     // Most changes hit a number, a hash or a point, which the signature is there for.
     assert!((500_000..990_000).contains(&read), "{read}");
+}
+
+/// Certificate revocation lists of these numbers of entries, each alone and in an envelope.
+fn revocation_lists(counts: &[usize]) -> Vec<Vec<u8>> {
+    let lists = |count: &usize| {
+        let list = RevocationList { this_update: 1, next_update: 2, entries: vec![HashedId8([7; 8]); *count] }.emit();
+        let to_be_signed = UnsignedData::new(&list, Psid::CRL, 5).to_be_signed();
+        let signer = SignerField::Digest(HashedId8([1; 8]));
+        let envelope = UnsignedData::emit(&to_be_signed, signer, ([3; 32], [4; 32]));
+        [list, envelope]
+    };
+    counts.iter().flat_map(lists).collect()
+}
+
+/// Two million certificate revocation lists, alone and in envelopes, changed in one or two octets: no panic, no memory that
+/// grows with what a list promises, and none that remains.
+#[test]
+fn two_million_mutated_revocation_lists_never_panic_and_keep_memory_flat() {
+    let (short, long) = (revocation_lists(&[0, 1, 2, 6]), revocation_lists(&[255, 256, limits::REVOKED]));
+    mutate(0x0294_1001, &[&short[..], &long].concat(), fuzz::revocation);
+    let mut random = Random(0x0294_1002);
+    let (mut read, mut refused) = (0_u32, 0_u32);
+    let mut bytes = Vec::with_capacity(limits::LIST);
+    let allocated = allocation_counter::measure(|| {
+        for number in 0..2_000_000 {
+            // Long lists take a debug build a hundred times as long.
+            let valid = if number % 256 < long.len() { &long } else { &short };
+            bytes.clear();
+            bytes.extend_from_slice(&valid[number % valid.len()]);
+            let length = bytes.len();
+            bytes[random.below(length)] = random.below(256) as u8;
+            if random.below(2) == 0 {
+                bytes[random.below(length)] ^= 1 << random.below(8);
+            }
+            let payload = SignedData::read_list(&bytes).map_or(&bytes[..], |envelope| envelope.payload);
+            match RevocationList::parse(payload) {
+                Ok(_) => read += 1,
+                Err(_) => refused += 1,
+            }
+        }
+    });
+    assert_eq!((allocated.count_current, allocated.bytes_current), (0, 0));
+    // The entries of one list, and the vector of half the size that they are moved from.
+    assert!(allocated.bytes_max <= 2 * 8 * limits::REVOKED as u64, "{}", allocated.bytes_max);
+    assert!(read > 500_000 && refused > 200_000, "{read} {refused}");
 }
 
 #[test]
