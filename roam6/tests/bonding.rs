@@ -136,11 +136,11 @@ fn read_to_end(mut stream: &TcpStream) -> Vec<u8> {
     octets
 }
 
-fn say(mut stream: &TcpStream, octets: &[u8]) {
+fn send_all(mut stream: &TcpStream, octets: &[u8]) {
     stream.write_all(octets).unwrap();
 }
 
-fn hear(mut stream: &TcpStream, expected: &[u8]) {
+fn expect(mut stream: &TcpStream, expected: &[u8]) {
     let mut octets = vec![0; expected.len()];
     stream.read_exact(&mut octets).unwrap();
     assert!(octets == expected, "{:?}...", String::from_utf8_lossy(&octets[..octets.len().min(100)]));
@@ -161,25 +161,25 @@ fn hosts_notice_no_relay() {
     let (node, server) = bed.connect(6001);
     assert_eq!(server.peer_addr().unwrap(), node.local_addr().unwrap());
     assert_eq!(node.peer_addr().unwrap(), server.local_addr().unwrap());
-    say(&node, b"question");
-    hear(&server, b"question");
-    say(&server, b"answer");
-    hear(&node, b"answer");
+    send_all(&node, b"question");
+    expect(&server, b"question");
+    send_all(&server, b"answer");
+    expect(&node, b"answer");
     bed.await_subflows(2);
 
     // A half-closed connection still carries the other direction.
     node.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_to_end(&server), b"");
-    say(&server, b"later");
+    send_all(&server, b"later");
     drop(server);
     assert_eq!(read_to_end(&node), b"later");
 
     // The server may speak first, and end first; FIN may come with data.
     let (node, server) = bed.connect(6002);
-    say(&server, b"banner");
+    send_all(&server, b"banner");
     server.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_to_end(&node), b"banner");
-    say(&node, b"x");
+    send_all(&node, b"x");
     drop(node);
     assert_eq!(read_to_end(&server), b"x");
 
@@ -189,7 +189,7 @@ fn hosts_notice_no_relay() {
     std::thread::scope(|scope| {
         for (from, to) in [(&node, &server), (&server, &node)] {
             scope.spawn(|| {
-                say(from, &data);
+                send_all(from, &data);
                 from.shutdown(Shutdown::Write).unwrap();
             });
             scope.spawn(|| assert!(read_to_end(to) == data));
@@ -199,11 +199,11 @@ fn hosts_notice_no_relay() {
     // A reset by either end reaches the other.
     for node_resets in [true, false] {
         let (node, server) = bed.connect(6004 + u16::from(node_resets));
-        say(&node, b"x");
-        hear(&server, b"x");
-        let (resets, mut hears) = if node_resets { (node, server) } else { (server, node) };
+        send_all(&node, b"x");
+        expect(&server, b"x");
+        let (resets, mut survivor) = if node_resets { (node, server) } else { (server, node) };
         reset(resets);
-        let error = hears.read(&mut [0]).unwrap_err();
+        let error = survivor.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset, "node resets: {node_resets}");
     }
 }
@@ -232,8 +232,8 @@ fn a_connection_is_refused_as_its_destination_refuses_it() {
     assert_eq!(bed.flows_of("ha")["counters"]["refused_destination"], 1);
     assert_eq!(bed.flows()["flows"].as_array().map_or(9, Vec::len), 0);
     let (node, server) = bed.connect(6101);
-    say(&node, b"still works");
-    hear(&server, b"still works");
+    send_all(&node, b"still works");
+    expect(&server, b"still works");
 }
 
 #[test]
@@ -246,10 +246,10 @@ fn a_connection_from_outside_is_relayed_too() {
     let server = server.unwrap_or_else(|error| panic!("{error}: {}", bed.testbed.logs()));
     let (node, from) = listener.accept().unwrap();
     assert_eq!(from, server.local_addr().unwrap());
-    say(&server, b"from outside");
-    hear(&node, b"from outside");
-    say(&node, b"from inside");
-    hear(&server, b"from inside");
+    send_all(&server, b"from outside");
+    expect(&node, b"from outside");
+    send_all(&node, b"from inside");
+    expect(&server, b"from inside");
     assert_eq!(bed.flows()["flows"].as_array().map_or(0, Vec::len), 1, "{}", bed.flows());
     let closed: SocketAddr = format!("[{NODE}]:7002").parse().unwrap();
     let refused = bed.server.enter(|| TcpStream::connect_timeout(&closed, PATIENCE)).unwrap_err();
@@ -273,15 +273,15 @@ fn ipv4_connections_take_the_tunnel() {
     let data = octets_from(0, 1 << 20);
     std::thread::scope(|scope| {
         for (from, to) in [(&node, &server), (&server, &node)] {
-            scope.spawn(|| say(from, &data));
-            scope.spawn(|| hear(to, &data));
+            scope.spawn(|| send_all(from, &data));
+            scope.spawn(|| expect(to, &data));
         }
     });
     let listener = bed.testbed.node.enter(|| TcpListener::bind("10.77.1.2:7100").unwrap());
     let server = bed.server.enter(|| TcpStream::connect("10.77.1.2:7100")).unwrap();
     let (node, _) = listener.accept().unwrap();
-    say(&server, b"from outside");
-    hear(&node, b"from outside");
+    send_all(&server, b"from outside");
+    expect(&node, b"from outside");
     for who in ["ha", "mr"] {
         assert_eq!(bed.flows_of(who)["counters"]["relayed"], 0, "{}", bed.flows_of(who));
     }
@@ -295,10 +295,10 @@ fn urgent_data_arrive_in_line() {
     let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
     let (node, server) = bed.connect(6950);
     for (from, to) in [(&node, &server), (&server, &node)] {
-        say(from, b"abc");
+        send_all(from, b"abc");
         assert_eq!(send(from.as_raw_fd(), b"!", MsgFlags::MSG_OOB), Ok(1));
-        say(from, b"def");
-        hear(to, b"abc!def");
+        send_all(from, b"def");
+        expect(to, b"abc!def");
     }
 }
 
@@ -326,17 +326,17 @@ fn restarts_of_daemons_end_no_connection() {
         bed.running[at] = place.roam6(&bed.testbed.file(&format!("{who}.toml")));
         bed.testbed.await_binding("2001:db8:2:");
         println!("{signal} of {who}");
-        say(&node, b"question");
-        hear(&server, b"question");
-        say(&server, b"answer");
-        hear(&node, b"answer");
+        send_all(&node, b"question");
+        expect(&server, b"question");
+        send_all(&server, b"answer");
+        expect(&node, b"answer");
     }
     // New connections are relayed too.
     let relayed = || bed.flows()["counters"]["relayed"].as_u64().unwrap_or(0);
     let before = relayed();
     let (node, server) = bed.connect(6301);
-    say(&node, b"x");
-    hear(&server, b"x");
+    send_all(&node, b"x");
+    expect(&server, b"x");
     assert!(relayed() > before, "{} {}", bed.flows(), bed.testbed.logs());
 }
 
@@ -366,8 +366,8 @@ fn a_reload_gives_the_relay_other_rules() {
     let _direct = bed.server.enter(|| TcpStream::connect_timeout(&to, PATIENCE)).unwrap();
     let _accepted = listener.accept().unwrap();
     assert_eq!(count("ha"), 1, "7001 is not offered any more: {}", bed.testbed.logs());
-    say(&node, b"still open");
-    hear(&server, b"still open");
+    send_all(&node, b"still open");
+    expect(&server, b"still open");
 }
 
 #[test]
@@ -375,8 +375,8 @@ fn killed_relays_reset_connections() {
     let test = "killed_relays_reset_connections";
     let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
     let (mut node, mut server) = bed.connect(6200);
-    say(&node, b"x");
-    hear(&server, b"x");
+    send_all(&node, b"x");
+    expect(&server, b"x");
     let pid = std::fs::read_to_string(bed.testbed.file("ha").join("run/relay.pid")).unwrap();
     let pid = nix::unistd::Pid::from_raw(pid.trim().parse().unwrap());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
@@ -398,10 +398,10 @@ fn an_uplink_that_was_a_black_hole_is_used_again() {
     let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
     let (node, server) = bed.connect(6700);
     let exchange = || {
-        say(&node, b"question");
-        hear(&server, b"question");
-        say(&server, b"answer");
-        hear(&node, b"answer");
+        send_all(&node, b"question");
+        expect(&server, b"question");
+        send_all(&server, b"answer");
+        expect(&node, b"answer");
     };
     exchange();
     bed.await_subflows(2);
@@ -446,11 +446,11 @@ fn a_destination_that_reads_nothing_holds_at_most_2_megabytes() {
         // What the relays hold, and the buffers of both hosts.
         assert!((200_000..=2_000_000 + HOSTS).contains(&taken), "{taken} octets, from node: {from_node}");
         // The window opens again, and all octets arrive.
-        hear(reader, &octets_from(0, taken));
+        expect(reader, &octets_from(0, taken));
         let more = 4 << 20;
         std::thread::scope(|scope| {
-            scope.spawn(|| say(writer, &octets_from(taken, more)));
-            hear(reader, &octets_from(taken, more));
+            scope.spawn(|| send_all(writer, &octets_from(taken, more)));
+            expect(reader, &octets_from(taken, more));
         });
         println!("from node: {from_node}: {taken} octets");
     }

@@ -1,4 +1,4 @@
-//! What the kernel announces, and of which socket.
+//! The readiness of sockets (epoll).
 
 use crate::error::{Context, Error};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};

@@ -1,4 +1,4 @@
-//! What relays say to each other at the begin of a bearer.
+//! The messages of relays at the beginning of a bearer.
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The file, in the directory of the daemon, that is locked while a relay process runs; it contains its number.
 pub const LOCK_FILE: &str = "relay.pid";
-/// The Unix socket there at which the process tells its state.
+/// The Unix socket there at which the process reports its state.
 pub const STATE_SOCKET: &str = "relay.sock";
 
 /// Settings of a relay process.
@@ -43,7 +43,7 @@ pub enum RelaySide {
 }
 
 impl RelayOptions {
-    /// The Unix socket at which the process tells its state.
+    /// The Unix socket at which the process reports its state.
     pub fn state_socket(&self) -> PathBuf {
         self.run_dir.join(STATE_SOCKET)
     }

@@ -43,7 +43,7 @@ const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 pub struct RelayService {
     options: RelayOptions,
     /// Reads the settings again.
-    reread: Box<dyn Fn() -> Result<RelayOptions, String>>,
+    reload: Box<dyn Fn() -> Result<RelayOptions, String>>,
     /// When to end, because the daemon has.
     ends_at: Option<Time>,
     lock_seen: Time,
@@ -66,8 +66,8 @@ pub struct RelayService {
     buffer: Vec<u8>,
     /// Which of the home agents is asked.
     home_agent: usize,
-    /// The last error of a kind that would repeat itself.
-    complaint: Option<String>,
+    /// The error that was logged last.
+    last_error: Option<String>,
     log: fn(&str),
 }
 
@@ -111,7 +111,7 @@ impl Bindings for Facts<'_> {
 }
 
 impl RelayService {
-    /// Opens all sockets. `instance` is a number that no earlier process of this host has had; `reread` reads the settings again,
+    /// Opens all sockets. `instance` is a number that no earlier process of this host has had; `reload` reads the settings again,
     /// and `log` writes a line.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl RelayService {
     pub fn open(
         options: RelayOptions,
         instance: u64,
-        reread: Box<dyn Fn() -> Result<RelayOptions, String>>,
+        reload: Box<dyn Fn() -> Result<RelayOptions, String>>,
         log: fn(&str),
     ) -> Result<RelayService, Error> {
         let connection_listener = sockets::listen_for_connections()?;
@@ -158,10 +158,10 @@ impl RelayService {
             busy: VecDeque::new(),
             buffer: vec![0; BUFFER],
             home_agent: 0,
-            complaint: None,
+            last_error: None,
             log,
             options,
-            reread,
+            reload,
             ends_at: None,
             lock_seen: Time::ZERO,
         })
@@ -234,13 +234,13 @@ impl RelayService {
 
     /// The configuration has changed.
     fn reconfigure(&mut self) {
-        let options = match (self.reread)() {
+        let options = match (self.reload)() {
             Ok(options) => options,
             Err(why) => return (self.log)(&format!("{why}; the former rules remain in effect")),
         };
         if let RelaySide::MobileRouter { prefixes, .. } = &self.options.side {
             let dropped = self.data_plane.borrow_mut().drop_rules(Side::Near, prefixes);
-            self.complain(dropped);
+            self.log_error(dropped);
         }
         self.options = RelayOptions { early: self.options.early, ..options };
         let side = config_of(&self.options, 0).side;
@@ -248,7 +248,7 @@ impl RelayService {
         self.engine.reconfigure(self.clock.now(), side, &mut effects);
         self.execute_all(effects);
         let put = self.put_outbound_rules();
-        self.complain(put);
+        self.log_error(put);
     }
 
     fn execute_all(&mut self, effects: Vec<Effect>) {
@@ -272,7 +272,7 @@ impl RelayService {
         let plane = DataPlane::open(&self.options.run_dir, &self.connection_listener)?;
         let watched = self.events.watch(&plane, Source::Syns);
         self.data_plane.replace(plane);
-        self.complain(watched);
+        self.log_error(watched);
         let mut effects = Vec::new();
         self.engine.restore(&mut effects);
         self.execute_all(effects);
@@ -315,17 +315,17 @@ impl RelayService {
             }
             Effect::Put(tuple, state) => {
                 let put = self.data_plane.borrow_mut().put(&tuple, state);
-                self.complain(put);
+                self.log_error(put);
                 None
             }
             Effect::Forget(tuple) => {
                 let forgotten = self.data_plane.borrow_mut().forget(&tuple);
-                self.complain(forgotten);
+                self.log_error(forgotten);
                 None
             }
             Effect::Inject(syn) => {
                 let sent = self.injector.send(&syn.octets, syn.tuple.destination);
-                self.complain(sent.context("SYN of a relayed connection"));
+                self.log_error(sent.context("SYN of a relayed connection"));
                 None
             }
             Effect::Refuse(syn, answer) => {
@@ -345,24 +345,24 @@ impl RelayService {
             Effect::Offered(prefixes, rules) => {
                 let rules: Vec<TunnelFlow> = rules.iter().map(to_flow).collect();
                 let put = self.data_plane.borrow_mut().put_rules(Side::Far, &prefixes, &rules);
-                self.complain(put);
+                self.log_error(put);
                 None
             }
             Effect::Withdrawn(prefixes) => {
                 let dropped = self.data_plane.borrow_mut().drop_rules(Side::Far, &prefixes);
-                self.complain(dropped);
+                self.log_error(dropped);
                 None
             }
         }
     }
 
     /// Logs an error that differs from the last one.
-    fn complain(&mut self, result: Result<(), Error>) {
+    fn log_error(&mut self, result: Result<(), Error>) {
         if let Err(error) = result {
             let text = error.to_string();
-            if self.complaint.as_ref() != Some(&text) {
+            if self.last_error.as_ref() != Some(&text) {
                 (self.log)(&text);
-                self.complaint = Some(text);
+                self.last_error = Some(text);
             }
         }
     }
@@ -374,11 +374,11 @@ impl RelayService {
             Ok(bearer) => {
                 let watched = self.events.watch_changes(&bearer, Source::Bearer(id));
                 self.links.insert(id, Link { bearer, phase: Phase::Dialling });
-                self.complain(watched);
+                self.log_error(watched);
                 None
             }
             Err(error) => {
-                self.complain(Err(error));
+                self.log_error(Err(error));
                 Some(Event::Broken(id))
             }
         }
@@ -390,7 +390,7 @@ impl RelayService {
             Ok(plain) => {
                 let watched = self.events.watch_changes(&plain, Source::Plain(id));
                 link.phase = Phase::Connecting(Some(plain));
-                self.complain(watched);
+                self.log_error(watched);
                 None
             }
             Err(answer) => Some(Event::ConnectFailed(id, answer)),
@@ -414,7 +414,7 @@ impl RelayService {
         let (outbound, inbound) = Default::default();
         link.phase = Phase::Open { plain, outbound, inbound, tuple, since: now };
         self.busy.push_back(id);
-        self.complain(watched);
+        self.log_error(watched);
         None
     }
 
@@ -425,7 +425,7 @@ impl RelayService {
         };
         if let Some(packet) = syn.refusal(answer, (router, Ipv4Addr::UNSPECIFIED)) {
             let sent = self.refuser.send(&packet, syn.tuple.source);
-            self.complain(sent.context("refusal of a relayed connection"));
+            self.log_error(sent.context("refusal of a relayed connection"));
         }
     }
 
@@ -438,7 +438,7 @@ impl RelayService {
             true => format!("the relay of home agent {agent} answers: connections are relayed"),
             false => format!("the relay of home agent {agent} is lost: connections take the tunnel"),
         });
-        self.complain(done);
+        self.log_error(done);
     }
 
     /// Has connections from the mobile network held while the other relay answers.
@@ -459,7 +459,7 @@ impl RelayService {
             let Some(id) = home.and_then(|home| self.engine.accept_bearer(home, &facts)) else { continue };
             let watched = self.events.watch_changes(&bearer, Source::Bearer(id));
             self.links.insert(id, Link { bearer, phase: Phase::Idle(Partial::default()) });
-            self.complain(watched);
+            self.log_error(watched);
             self.bearer_changed(id);
         }
     }

@@ -126,7 +126,7 @@ fn errno(error: &std::io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// What the other relay is told of an error.
+/// The answer to the other relay for an error.
 pub(super) fn answer_of(error: Errno) -> Answer {
     match error {
         Errno::ENETUNREACH => Answer::NoRoute,

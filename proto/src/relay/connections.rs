@@ -37,7 +37,7 @@ impl Connections {
         }
     }
 
-    /// Reserves a connection for a bearer; the data plane is told by [`Connections::activate`].
+    /// Reserves a connection for a bearer; [`Connections::activate`] puts it into the data plane.
     pub(super) fn reserve(&mut self, tuple: Tuple, bearer: BearerId) {
         self.held.insert(tuple, Held::By(bearer, false));
     }

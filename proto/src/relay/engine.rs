@@ -116,15 +116,15 @@ impl Relay {
         out.extend(offers.map(|home| Effect::Offered(home.prefixes.clone(), home.rules.clone())));
     }
 
-    /// The prefixes of a mobile router, or its rules, are others: the home agent is told on new bearers. Open connections stay.
+    /// The prefixes of a mobile router, or its rules, are others: they are offered on new bearers. Open connections stay.
     pub fn reconfigure(&mut self, now: Time, side: Side, out: &mut Vec<Effect>) {
         if self.config.side == side {
             return;
         }
         self.config.side = side;
         let is_offer = |bearer: &Bearer| bearer.offered && matches!(bearer.state, State::Idle);
-        let told: Vec<BearerId> = self.bearers.iter().filter(|(_, it)| is_offer(it)).map(|(id, _)| *id).collect();
-        told.into_iter().for_each(|id| self.abort(now, id, out));
+        let former: Vec<BearerId> = self.bearers.iter().filter(|(_, it)| is_offer(it)).map(|(id, _)| *id).collect();
+        former.into_iter().for_each(|id| self.abort(now, id, out));
         self.dial(now, out);
     }
 
@@ -201,7 +201,7 @@ impl Relay {
         wanted.saturating_sub(self.bearers.values().filter(waits).count()).min(room)
     }
 
-    /// Opens bearers. The first is an offer, which tells the home agent that bearers of earlier instances are dead.
+    /// Opens bearers. The first is an offer, by which bearers of earlier instances end at the home agent.
     fn dial(&mut self, now: Time, out: &mut Vec<Effect>) {
         if !self.is_dialler() || now < self.dial_at {
             return;

@@ -45,7 +45,15 @@ fn router(instance: u64) -> Relay {
         dscp: None,
     };
     let prefixes = vec!["2001:db8:100::/56".parse().unwrap()];
-    Relay::new(config(Side::MobileRouter { prefixes, offered: vec![rule] }, instance))
+    config(Side::MobileRouter { prefixes, offered: vec![rule] }, instance)
+}
+
+/// A mobile router's relay that accepts connections early, with all its bearers.
+fn early_router() -> Relay {
+    let mut relay = Relay::new(RelayConfig { early: true, ..router_config(7) });
+    step(&mut relay, Event::Tick);
+    (0..8).for_each(|id| drop(step(&mut relay, Event::Dialled(BearerId(id)))));
+    relay
 }
 
 fn agent() -> Relay {
@@ -255,16 +263,16 @@ fn other_rules_are_offered_anew_and_end_no_connection() {
         .into_iter()
         .map(|effect| if let Effect::Dial(id) = effect { id } else { panic!("{effect:?}") })
         .collect();
-    let told = step(&mut relay, Event::Dialled(dialled[0]));
-    let next = told.iter().find_map(|effect| if let Effect::Dial(id) = effect { Some(*id) } else { None }).unwrap();
+    let offered = step(&mut relay, Event::Dialled(dialled[0]));
+    let next = offered.iter().find_map(|effect| if let Effect::Dial(id) = effect { Some(*id) } else { None }).unwrap();
     let prefixes: Vec<Prefix> = vec!["2001:db8:100::/56".parse().unwrap()];
     let mut out = Vec::new();
     let side = Side::MobileRouter { prefixes: prefixes.clone(), offered: Vec::new() };
     relay.reconfigure(Time::from_micros(2), side.clone(), &mut out);
     assert!(out.contains(&Effect::Abort(dialled[0])), "{out:?}");
-    let told = step(&mut relay, Event::Dialled(next));
-    let is_told = |effect: &Effect| matches!(effect, Effect::Send(id, Message::Offer(offer)) if *id == next && offer.rules.is_empty());
-    assert!(told.iter().any(is_told), "{told:?}");
+    let offered = step(&mut relay, Event::Dialled(next));
+    let is_offer = |effect: &Effect| matches!(effect, Effect::Send(id, Message::Offer(offer)) if *id == next && offer.rules.is_empty());
+    assert!(offered.iter().any(is_offer), "{offered:?}");
     out.clear();
     relay.reconfigure(Time::from_micros(3), side, &mut out);
     assert_eq!(out, [], "the same rules");

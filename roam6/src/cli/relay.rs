@@ -34,11 +34,11 @@ pub(crate) fn run(file: &Path) -> Result<ExitCode, Failure> {
     let [a, b, c, d, e, f, g, h, ..] = seed()?;
     let instance = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
     let file = file.to_owned();
-    let reread = move || {
+    let reload = move || {
         let config = config::load(&file).map_err(|_| format!("{} has errors", file.display()))?;
         options_of(&config).ok_or_else(|| format!("{} has no role that relays", file.display()))
     };
-    let mut service = RelayService::open(options, instance, Box::new(reread), |text| eprintln!("roam6 relay: {text}"))?;
+    let mut service = RelayService::open(options, instance, Box::new(reload), |text| eprintln!("roam6 relay: {text}"))?;
     service.run()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -19,7 +19,7 @@ const STABLE: Duration = Duration::from_secs(60);
 /// The daemon ends: the relay is not started again.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// Starts the relay, and starts it again whenever it ends. One that an earlier daemon has started is told of this one's maps.
+/// Starts the relay, and starts it again whenever it ends. One that an earlier daemon has started opens the maps of this one.
 ///
 /// # Errors
 /// The system is out of threads.
@@ -36,15 +36,15 @@ pub(super) fn supervise(config: &Config, file: &Path) -> Result<(), Failure> {
 /// The daemon ends, perhaps to be started again: the relay waits for another one for a minute, and ends then.
 pub(super) fn stop(config: &Config) {
     STOPPED.store(true, Ordering::Relaxed);
-    tell(config, Signal::SIGUSR2);
+    signal_relay(config, Signal::SIGUSR2);
 }
 
 /// The relay is to read the configuration again.
 pub(super) fn reload(config: &Config) {
-    tell(config, Signal::SIGUSR1);
+    signal_relay(config, Signal::SIGUSR1);
 }
 
-fn tell(config: &Config, signal: Signal) {
+fn signal_relay(config: &Config, signal: Signal) {
     if let Some(pid) = running(&config.run_dir.join(roam6_linux::relay::LOCK_FILE)) {
         let _ = kill(pid, signal);
     }
