@@ -11,8 +11,9 @@
 
 mod testbed;
 
+use nix::libc;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 use testbed::{INGRESS, Namespace, ROUTER, Running, Testbed, wait_or_report};
 
@@ -47,13 +48,46 @@ struct Bed {
 const AGENT_DAEMON: usize = 0;
 const ROUTER_DAEMON: usize = 3;
 
+/// What differs from the usual configuration.
+#[derive(Default)]
+struct Settings<'a> {
+    /// Options of `enroll`.
+    enrolment: &'a [&'a str],
+    /// Further keys of the home agent.
+    agent_keys: &'a str,
+    /// Further keys of the mobile router.
+    router_keys: &'a str,
+    /// Its further prefixes.
+    prefixes: &'a [&'a str],
+}
+
 impl Bed {
     fn new(test: &str) -> Option<Bed> {
-        Bed::with(test, &[], "", &[])
+        Bed::with(test, &Settings::default())
     }
 
-    /// With further prefixes of the mobile router, options of `enroll`, and keys of the home agent.
-    fn with(test: &str, enrolment: &[&str], agent_keys: &str, prefixes: &[&str]) -> Option<Bed> {
+    /// With IPv4 too: the server is 198.51.100.9, the node 10.77.1.2.
+    fn with_ipv4(test: &str) -> Option<Bed> {
+        let bed = Bed::with(
+            test,
+            &Settings {
+                enrolment: &["--prefix", "10.77.1.0/24"],
+                agent_keys: "[home_agent.ipv4]\naddress = \"203.0.113.1\"\n",
+                prefixes: &["10.77.1.0/24"],
+                ..Settings::default()
+            },
+        )?;
+        bed.testbed.agent.shell("sysctl -qw net.ipv4.ip_forward=1 && ip address add 198.51.100.1/24 dev net1");
+        bed.server.shell("ip address add 198.51.100.9/24 dev eth0 && ip route add default via 198.51.100.1");
+        bed.testbed.router.shell("ip address add 10.77.1.1/24 dev in0");
+        bed.testbed.node.shell("ip address add 10.77.1.2/24 dev eth0 && ip route add default via 10.77.1.1");
+        let reaches = || bed.testbed.node.ping(1, "1000", "198.51.100.9").contains("1 received");
+        wait_or_report("IPv4 from inside", reaches, || bed.testbed.logs());
+        Some(bed)
+    }
+
+    fn with(test: &str, settings: &Settings<'_>) -> Option<Bed> {
+        let Settings { enrolment, agent_keys, router_keys, prefixes } = settings;
         let testbed = Testbed::new(test)?;
         let server = Namespace::new()?;
         testbed.agent.shell(&format!(
@@ -70,7 +104,9 @@ impl Bed {
         let (radvd, other) = (testbed.advertise("2001:db8:2::/64"), testbed.add_other_network());
         let further: String = prefixes.iter().map(|prefix| format!(", \"{prefix}\"")).collect();
         let router_section = ROUTER.replace("/56\"]", &format!("/56\"{further}]"));
-        let router = testbed.router.roam6(&testbed.write_config("mr", &format!("{router_section}{FLOWS}{INGRESS}")));
+        let router = testbed
+            .router
+            .roam6(&testbed.write_config("mr", &format!("{router_section}{router_keys}{FLOWS}{INGRESS}")));
         testbed.await_binding("2001:db8:2:");
         testbed.await_binding("2001:db8:4:");
         let ready = || testbed.logs().contains("connections are relayed");
@@ -148,7 +184,7 @@ fn expect(mut stream: &TcpStream, expected: &[u8]) {
 
 /// Resets the connection.
 fn reset(stream: TcpStream) {
-    let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::Linger, &linger).unwrap();
 }
 
@@ -220,8 +256,8 @@ fn a_connection_is_refused_as_its_destination_refuses_it() {
     let refused = attempt(&format!("[{SERVER}]:6100"));
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{}", bed.testbed.logs());
     let error = |text: &str| attempt(text).raw_os_error();
-    assert_eq!(error("[2001:db8:7::7]:6100"), Some(nix::libc::ENETUNREACH), "no route");
-    assert_eq!(error("[2001:db8:6::6]:6100"), Some(nix::libc::EACCES), "prohibited");
+    assert_eq!(error("[2001:db8:7::7]:6100"), Some(libc::ENETUNREACH), "no route");
+    assert_eq!(error("[2001:db8:6::6]:6100"), Some(libc::EACCES), "prohibited");
     // The home agent's own services are reached through the tunnel, and not through the relay.
     let _listener = bed.testbed.agent.enter(|| TcpListener::bind("[::]:6100").unwrap());
     for own in ["[2001:db8:1::1]:6100", "[2001:db8:9::9]:6100"] {
@@ -257,19 +293,13 @@ fn a_connection_from_outside_is_relayed_too() {
 }
 
 #[test]
-fn ipv4_connections_take_the_tunnel() {
-    let test = "ipv4_connections_take_the_tunnel";
-    let agent_keys = "[home_agent.ipv4]\naddress = \"203.0.113.1\"\n";
-    let bed = Bed::with(test, &["--prefix", "10.77.1.0/24"], agent_keys, &["10.77.1.0/24"]);
-    let Some(bed) = bed else { return println!("skipped: {test}") };
-    bed.testbed.agent.shell("sysctl -qw net.ipv4.ip_forward=1 && ip address add 198.51.100.1/24 dev net1");
-    bed.server.shell("ip address add 198.51.100.9/24 dev eth0 && ip route add default via 198.51.100.1");
-    bed.testbed.router.shell("ip address add 10.77.1.1/24 dev in0");
-    bed.testbed.node.shell("ip address add 10.77.1.2/24 dev eth0 && ip route add default via 10.77.1.1");
-    let reaches = || bed.testbed.node.ping(1, "1000", "198.51.100.9").contains("1 received");
-    wait_or_report("IPv4 from inside", reaches, || bed.testbed.logs());
+fn ipv4_connections_are_relayed_too() {
+    let test = "ipv4_connections_are_relayed_too";
+    let Some(bed) = Bed::with_ipv4(test) else { return println!("skipped: {test}") };
+    let relayed = |who: &str| bed.flows_of(who)["counters"]["relayed"].as_u64();
     let (node, server) = bed.connect_to("198.51.100.9:6900".parse().unwrap());
     assert_eq!(server.peer_addr().unwrap().ip().to_canonical(), node.local_addr().unwrap().ip());
+    assert_eq!(server.peer_addr().unwrap().port(), node.local_addr().unwrap().port());
     let data = octets_from(0, 1 << 20);
     std::thread::scope(|scope| {
         for (from, to) in [(&node, &server), (&server, &node)] {
@@ -277,14 +307,36 @@ fn ipv4_connections_take_the_tunnel() {
             scope.spawn(|| expect(to, &data));
         }
     });
+    bed.await_subflows(2);
+    assert_eq!([relayed("mr"), relayed("ha")], [Some(1); 2], "{}", bed.flows());
+
     let listener = bed.testbed.node.enter(|| TcpListener::bind("10.77.1.2:7100").unwrap());
     let server = bed.server.enter(|| TcpStream::connect("10.77.1.2:7100")).unwrap();
-    let (node, _) = listener.accept().unwrap();
+    let (node, from) = listener.accept().unwrap();
+    assert_eq!(from, server.local_addr().unwrap());
     send_all(&server, b"from outside");
     expect(&node, b"from outside");
-    for who in ["ha", "mr"] {
-        assert_eq!(bed.flows_of(who)["counters"]["relayed"], 0, "{}", bed.flows_of(who));
+    assert_eq!([relayed("mr"), relayed("ha")], [Some(2); 2], "{}", bed.flows());
+
+    // IPv6 takes the same listener.
+    let (node, server) = bed.connect(6901);
+    send_all(&node, b"IPv6");
+    expect(&server, b"IPv6");
+    assert_eq!([relayed("mr"), relayed("ha")], [Some(3); 2], "{}", bed.flows());
+
+    // Refusals are as they are without relays: ports from 5000 on are in no rule.
+    bed.testbed.agent.shell("ip route add unreachable 192.0.2.0/25 && ip route add prohibit 192.0.2.128/25");
+    for (address, code) in
+        [("198.51.100.9", libc::ECONNREFUSED), ("192.0.2.1", libc::EHOSTUNREACH), ("192.0.2.129", libc::EHOSTUNREACH)]
+    {
+        for port in [6902, 5902] {
+            let to = SocketAddr::new(address.parse().unwrap(), port);
+            let refused = bed.testbed.node.enter(|| TcpStream::connect_timeout(&to, PATIENCE)).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(code), "{to}: {refused}");
+        }
     }
+    let closed = bed.server.enter(|| TcpStream::connect("10.77.1.2:7101")).unwrap_err();
+    assert_eq!(closed.kind(), ErrorKind::ConnectionRefused);
 }
 
 #[test]
@@ -540,8 +592,8 @@ fn perform(step: &str, mut own: &TcpStream, mut other: &TcpStream) -> String {
 }
 
 /// What both ends see of a case.
-fn outcome(bed: &Bed, case: &str, port: u16) -> Vec<String> {
-    let (node, server) = bed.connect(port);
+fn outcome(bed: &Bed, case: &str, to: SocketAddr) -> Vec<String> {
+    let (node, server) = bed.connect_to(to);
     let mut ends = [Some(node), Some(server)];
     let mut seen = Vec::new();
     for step in case.split(' ') {
@@ -561,13 +613,12 @@ fn outcome(bed: &Bed, case: &str, port: u16) -> Vec<String> {
     seen
 }
 
-#[test]
-fn relayed_connections_behave_as_those_through_the_tunnel() {
-    let test = "relayed_connections_behave_as_those_through_the_tunnel";
-    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+/// Each case with and without relays, to this server.
+fn compare(bed: &Bed, server: &str) {
+    let address: IpAddr = server.parse().unwrap();
     let mut differ = Vec::new();
     for (case, port) in CASES.iter().zip(6500_u16..) {
-        let [relayed, plain] = [port, port - 1000].map(|port| outcome(&bed, case, port));
+        let [relayed, plain] = [port, port - 1000].map(|port| outcome(bed, case, SocketAddr::new(address, port)));
         if relayed != plain {
             differ.push(format!("{case}: {relayed:?}, without relays {plain:?}"));
         }
@@ -575,4 +626,18 @@ fn relayed_connections_behave_as_those_through_the_tunnel() {
     let relayed = bed.flows()["counters"]["relayed"].as_u64().unwrap_or(0);
     assert!(relayed >= CASES.len() as u64, "{relayed} connections were relayed");
     assert!(differ.is_empty(), "{}", differ.join("\n"));
+}
+
+#[test]
+fn relayed_connections_behave_as_those_through_the_tunnel() {
+    let test = "relayed_connections_behave_as_those_through_the_tunnel";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    compare(&bed, SERVER);
+}
+
+#[test]
+fn relayed_ipv4_connections_behave_as_those_through_the_tunnel() {
+    let test = "relayed_ipv4_connections_behave_as_those_through_the_tunnel";
+    let Some(bed) = Bed::with_ipv4(test) else { return println!("skipped: {test}") };
+    compare(&bed, "198.51.100.9");
 }

@@ -9,7 +9,7 @@ use nix::sys::socket::{
 use nix::sys::socket::{getsockopt, setsockopt};
 use roam6_proto::relay::Tuple;
 use roam6_wire::relay::{Answer, Connect};
-use std::net::{Ipv6Addr, SocketAddrV6};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// The mark of packets that are delivered to the relay, as in bpf/abi.h.
@@ -87,8 +87,9 @@ pub(super) fn listen_for_bearers() -> Result<OwnedFd, Error> {
     Ok(socket)
 }
 
-/// The socket that accepts relayed connections. The BPF program gives it their SYNs; its own address is reached from this host
-/// alone.
+/// The socket that accepts relayed connections of both families. The BPF program gives it their SYNs; its own address is reached
+/// from this host alone. It is an IPv4-mapped one: a socket that is bound to an IPv6 address takes no SYN of IPv4, whatever
+/// IPV6_V6ONLY says.
 pub(super) fn listen_for_connections() -> Result<OwnedFd, Error> {
     let what = "socket of relayed connections";
     let socket = sys::stream_socket(libc::IPPROTO_TCP).context(what)?;
@@ -96,7 +97,7 @@ pub(super) fn listen_for_connections() -> Result<OwnedFd, Error> {
     set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, PLAIN_BUFFER)?;
     reset_on_close(&socket, true);
-    bind(socket.as_raw_fd(), &to_kernel(Ipv6Addr::LOCALHOST, 0)).context(what)?;
+    bind(socket.as_raw_fd(), &to_kernel(Ipv4Addr::LOCALHOST.to_ipv6_mapped(), 0)).context(what)?;
     listen(&socket, Backlog::new(BACKLOG).context(what)?).context(what)?;
     Ok(socket)
 }
@@ -113,8 +114,9 @@ pub(super) fn connect_plain(request: &Connect) -> Result<OwnedFd, Answer> {
         bind(socket.as_raw_fd(), &to_kernel(request.source, request.source_port)).map_err(|_| Errno::EADDRNOTAVAIL)?;
         match connect(socket.as_raw_fd(), &to_kernel(request.destination, request.destination_port)) {
             Ok(()) | Err(Errno::EINPROGRESS) => Ok(socket),
-            // What routes of this host say: packets that it forwards are answered No Route, or discarded.
-            Err(Errno::EHOSTUNREACH) => Err(Errno::ENETUNREACH),
+            // By a route of type `unreachable`: forwarded packets of IPv6 are answered No Route.
+            Err(Errno::EHOSTUNREACH) if request.destination.to_ipv4_mapped().is_none() => Err(Errno::ENETUNREACH),
+            // By one of type `blackhole`.
             Err(Errno::EINVAL) => Err(Errno::ETIMEDOUT),
             Err(error) => Err(error),
         }

@@ -387,16 +387,19 @@ impl Relay {
         bearer.offered = true;
         let address = bearer.home;
         let tunnel = bindings.tunnel_of(address);
-        if tunnel.is_none() || offer.prefixes.iter().any(|prefix| bindings.tunnel_of(prefix.address()) != tunnel) {
+        let is_bound = |prefix: &Prefix| bindings.tunnel_of(prefix.address()) == tunnel;
+        // A home agent may have granted no IPv4: connections of IPv6 are relayed all the same.
+        let prefixes: Vec<Prefix> = offer.prefixes.into_iter().filter(|it| !it.is_ipv4() || is_bound(it)).collect();
+        if tunnel.is_none() || !prefixes.iter().all(is_bound) {
             self.counters.refuse(Refused::Source);
             return self.abort(now, id, out);
         }
         let home = self.homes.entry(address).or_default();
         let is_same_instance = home.instance.replace(offer.instance) == Some(offer.instance);
-        if is_same_instance && home.prefixes == offer.prefixes && home.rules == offer.rules {
+        if is_same_instance && home.prefixes == prefixes && home.rules == offer.rules {
             return;
         }
-        let former = std::mem::replace(&mut home.prefixes, offer.prefixes.clone());
+        let former = std::mem::replace(&mut home.prefixes, prefixes.clone());
         home.rules.clone_from(&offer.rules);
         let waiting = self.bearers.iter().map(|(id, bearer)| (*id, bearer.home));
         let all = waiting.chain(self.open.iter().map(|(id, open)| (*id, open.home)));
@@ -407,8 +410,8 @@ impl Relay {
         dead.into_iter().for_each(|id| self.abort(now, id, out));
         self.offers.retain(|_, home| *home != address);
         out.push(Effect::Withdrawn(former));
-        self.offers.extend(offer.prefixes.iter().map(|prefix| ((prefix.address(), prefix.length()), address)));
-        out.push(Effect::Offered(offer.prefixes, offer.rules));
+        self.offers.extend(prefixes.iter().map(|prefix| ((prefix.address(), prefix.length()), address)));
+        out.push(Effect::Offered(prefixes, offer.rules));
     }
 
     fn connected(&mut self, id: BearerId, out: &mut Vec<Effect>) {

@@ -256,6 +256,15 @@ fn offers_of_foreign_prefixes_are_refused() {
 }
 
 #[test]
+fn ipv4_prefixes_that_are_not_bound_are_left_out_of_an_offer() {
+    let (mut relay, id) = agent_with(HOME);
+    let prefixes = ["2001:db8:100::/56", "10.77.1.0/24", "192.0.2.0/24"].map(|text| text.parse().unwrap());
+    let offer = Offer { instance: 1, prefixes: prefixes.to_vec(), rules: Vec::new() };
+    let out = step(&mut relay, Event::Message(id, Message::Offer(offer)));
+    assert_eq!(out[1..], [Effect::Offered(prefixes[..2].to_vec(), Vec::new())]);
+}
+
+#[test]
 fn other_rules_are_offered_anew_and_end_no_connection() {
     // The mobile router closes the bearers of its former offer, and opens others.
     let mut relay = router(7);

@@ -52,8 +52,7 @@ fn options_of(config: &Config) -> Option<RelayOptions> {
         let side = RelaySide::MobileRouter {
             home_address: router.home_address.0,
             home_agents: router.home_agents.clone(),
-            // Those of IPv4 take the tunnel: the SYN that the relay of the mobile router releases is not accepted.
-            prefixes: router.prefixes.iter().filter(|prefix| !prefix.is_ipv4()).copied().collect(),
+            prefixes: router.prefixes.clone(),
             flows: router.flows.clone(),
         };
         return Some(RelayOptions { run_dir, side, early: router.early });
