@@ -340,6 +340,36 @@ fn ipv4_connections_are_relayed_too() {
 }
 
 #[test]
+fn connections_accepted_early_are_reset_if_refused() {
+    const REFUSED: u16 = 50;
+    let test = "connections_accepted_early_are_reset_if_refused";
+    let settings = Settings { router_keys: "early = true\n", ..Settings::default() };
+    let Some(bed) = Bed::with(test, &settings) else { return println!("skipped: {test}") };
+    let pid = std::fs::read_to_string(bed.testbed.file("mr").join("run/relay.pid")).unwrap();
+    // Of one refused connection the bearer is free again, so that there may be more of them than at the beginning.
+    let idle = || bed.flows()["idle_bearers"].as_u64().unwrap_or(0) as usize;
+    let others = || std::fs::read_dir(format!("/proc/{}/fd", pid.trim())).unwrap().count().saturating_sub(idle());
+    wait_or_report("all bearers", || idle() == 8, || bed.flows().to_string());
+    let before = others();
+    for port in (6900..).take(REFUSED.into()) {
+        let to: SocketAddr = format!("[{SERVER}]:{port}").parse().unwrap();
+        // The reset may come before the node looks at the connection for the first time. Without early acceptance it is refused.
+        let connected = bed.testbed.node.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
+        let ended = connected.and_then(|mut node| {
+            node.set_read_timeout(Some(PATIENCE))?;
+            node.read(&mut [0])
+        });
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::ConnectionReset, "port {port}");
+    }
+    assert_eq!(bed.flows()["counters"]["refused_by_destination"], REFUSED);
+    let closed = || idle() < 8 + usize::from(REFUSED) / 5 && others() <= before;
+    wait_or_report("closed sockets", closed, || format!("{} descriptors, {before} before: {}", others(), bed.flows()));
+    let (node, server) = bed.connect(6990);
+    send_all(&node, b"still works");
+    expect(&server, b"still works");
+}
+
+#[test]
 fn urgent_data_arrive_in_line() {
     use nix::sys::socket::{MsgFlags, send};
     use std::os::fd::AsRawFd;

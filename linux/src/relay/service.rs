@@ -59,7 +59,7 @@ pub struct RelayService {
     injector: PacketSender,
     refuser: PacketSender,
     links: BTreeMap<BearerId, Link>,
-    /// Accepted connections that have no bearer yet.
+    /// Accepted connections that are neither joined nor reset yet.
     accepted: BTreeMap<Tuple, OwnedFd>,
     /// Connections that have more to move.
     busy: VecDeque<BearerId>,
@@ -328,6 +328,10 @@ impl RelayService {
                 self.log_error(sent.context("SYN of a relayed connection"));
                 None
             }
+            Effect::ResetAccepted(tuple) => {
+                self.accepted.remove(&tuple);
+                None
+            }
             Effect::Refuse(syn, answer) => {
                 self.refuse(&syn, answer);
                 None
@@ -467,14 +471,9 @@ impl RelayService {
     fn accept_connections(&mut self) {
         while let Ok(plain) = sys::accept(&self.connection_listener) {
             sockets::tune_plain(&plain, 0);
-            // A connection without a released SYN is reset.
             let Some(tuple) = sockets::tuple_of(&plain) else { continue };
             self.accepted.insert(tuple, plain);
             self.feed(Event::Accepted(tuple));
-            // Early acceptance waits for the answer; everything else has been joined.
-            if !self.options.early {
-                self.accepted.remove(&tuple);
-            }
         }
     }
 

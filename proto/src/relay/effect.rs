@@ -46,6 +46,8 @@ pub enum Effect {
     Forget(Tuple),
     /// Deliver a held SYN to the kernel, which accepts its connection.
     Inject(HeldSyn),
+    /// Reset a connection that the kernel has accepted, and that no bearer carries.
+    ResetAccepted(Tuple),
     /// Refuse the connection of a SYN.
     Refuse(HeldSyn, Answer),
     /// Connect to a destination, from an address that is not of this host.

@@ -287,6 +287,7 @@ impl Relay {
             return self.abort(now, id, out);
         };
         let (syn, accepted, tuple) = (syn.clone(), *accepted, syn.tuple);
+        let is_refusal = !matches!(answer, Answer::ResourceExceeded | Answer::NotAuthorized);
         match answer {
             Answer::Connected if accepted => self.join(id, tuple, out),
             Answer::Connected => {
@@ -296,29 +297,35 @@ impl Relay {
                     out.push(Effect::Inject(syn));
                 }
             }
-            _ if self.config.early => self.abort(now, id, out),
-            // The other relay does not want it: it is what it would be without relays.
-            Answer::ResourceExceeded | Answer::NotAuthorized => {
+            _ if self.config.early => {
                 bearer.state = State::Idle;
-                self.counters.left_alone += 1;
-                self.connections.leave_alone(now, tuple, out);
+                *if is_refusal { &mut self.counters.refused_by_destination } else { &mut self.counters.reset } += 1;
+                self.connections.close(now, tuple, id, out);
+                out.extend(accepted.then_some(Effect::ResetAccepted(tuple)));
             }
-            refused => {
+            refused if is_refusal => {
                 bearer.state = State::Idle;
                 self.counters.refused_by_destination += 1;
                 self.connections.release(&tuple, id, out);
                 out.push(Effect::Refuse(syn, refused));
             }
+            // The other relay does not want it: it is what it would be without relays.
+            _ => {
+                bearer.state = State::Idle;
+                self.counters.left_alone += 1;
+                self.connections.leave_alone(now, tuple, out);
+            }
         }
     }
 
+    /// With early acceptance the refusal may have come first: the connection has no bearer then.
     fn accepted(&mut self, tuple: Tuple, out: &mut Vec<Effect>) {
-        let Some(id) = self.connections.bearer_of(&tuple) else { return };
-        let Some(bearer) = self.bearers.get_mut(&id) else { return };
-        match &mut bearer.state {
-            State::Accepting(..) => self.join(id, tuple, out),
-            State::Asked { accepted, .. } => *accepted = true,
-            _ => {}
+        let id = self.connections.bearer_of(&tuple);
+        let bearer = id.and_then(|id| Some((id, self.bearers.get_mut(&id)?)));
+        match bearer.map(|(id, bearer)| (id, &mut bearer.state)) {
+            Some((id, State::Accepting(..))) => self.join(id, tuple, out),
+            Some((_, State::Asked { accepted, .. })) if self.config.early => *accepted = true,
+            _ => out.push(Effect::ResetAccepted(tuple)),
         }
     }
 
@@ -467,6 +474,10 @@ impl Relay {
             (None, Some(bearer)) => {
                 match bearer.state {
                     State::Asked { syn, .. } if !self.config.early => self.connections.release(&syn.tuple, id, out),
+                    State::Asked { syn, accepted } => {
+                        self.connections.close(now, syn.tuple, id, out);
+                        out.extend(accepted.then_some(Effect::ResetAccepted(syn.tuple)));
+                    }
                     state => state.tuple().into_iter().for_each(|tuple| self.connections.close(now, tuple, id, out)),
                 }
                 bearer.home

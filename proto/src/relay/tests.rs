@@ -5,7 +5,7 @@ use super::*;
 use crate::Time;
 use crate::base::rng::Entropy;
 use roam6_wire::relay::{Answer, Message, Offer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x100);
 const OTHER_HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x200);
@@ -36,6 +36,10 @@ fn config(side: Side, instance: u64) -> RelayConfig {
 }
 
 fn router(instance: u64) -> Relay {
+    Relay::new(router_config(instance))
+}
+
+fn router_config(instance: u64) -> RelayConfig {
     let rule = OfferedRule {
         bonded: true,
         source: Prefix::ALL,
@@ -138,6 +142,45 @@ fn a_refusal_reaches_the_node_and_frees_the_bearer() {
         assert_eq!(out, [Effect::Forget(held.tuple), Effect::Refuse(held, answer)]);
     }
     assert_eq!(relay.counters().refused_by_destination, 4);
+}
+
+#[test]
+fn a_connection_that_was_accepted_early_is_reset_if_it_is_refused() {
+    let mut relay = early_router();
+    let answers = [(1, Answer::Reset), (2, Answer::NoRoute), (3, Answer::NotAuthorized), (4, Answer::ResourceExceeded)];
+    for (port, answer) in answers.into_iter().flat_map(|(port, answer)| [(port, answer), (port + 10, answer)]) {
+        let held = syn(NODE, port, SERVER);
+        let tuple = held.tuple;
+        let out = step(&mut relay, Event::Syn(held.clone()));
+        let [Effect::Send(id, _), put, inject] = &out[..] else { panic!("{out:?}") };
+        assert_eq!((put, inject), (&Effect::Put(tuple, TupleState::Active), &Effect::Inject(held)));
+        let (refusal, accepted) = (Event::Answered(*id, answer), Event::Accepted(tuple));
+        let (closed, reset) = (Effect::Put(tuple, TupleState::Closed), Effect::ResetAccepted(tuple));
+        // The kernel accepts it before the refusal comes, or after.
+        if port < 10 {
+            assert_eq!(step(&mut relay, accepted), []);
+            assert_eq!(step(&mut relay, refusal), [closed, reset]);
+        } else {
+            assert_eq!(step(&mut relay, refusal), [closed]);
+            assert_eq!(step(&mut relay, accepted), [reset]);
+        }
+    }
+    assert_eq!((relay.counters().refused_by_destination, relay.counters().reset), (4, 4));
+    // The bearers of refused connections are free for others.
+    assert_eq!(relay.bearers(), (0, 8));
+}
+
+#[test]
+fn a_connection_that_was_accepted_early_is_reset_with_its_bearer() {
+    let mut relay = early_router();
+    let held = syn(NODE, 1, SERVER);
+    let tuple = held.tuple;
+    let Effect::Send(id, _) = step(&mut relay, Event::Syn(held))[0] else { panic!("not asked") };
+    step(&mut relay, Event::Accepted(tuple));
+    let out = step(&mut relay, Event::Broken(id));
+    assert_eq!(out[..3], [Effect::Abort(id), Effect::Put(tuple, TupleState::Closed), Effect::ResetAccepted(tuple)]);
+    // One that nobody has asked for is reset too.
+    assert_eq!(step(&mut early_router(), Event::Accepted(tuple)), [Effect::ResetAccepted(tuple)]);
 }
 
 #[test]
@@ -342,6 +385,8 @@ struct World {
     pairs: BTreeMap<BearerId, BearerId>,
     queue: Vec<(usize, Event)>,
     states: [BTreeMap<Tuple, TupleState>; 2],
+    /// The connections that a kernel has accepted, and that are neither joined nor reset.
+    accepted: [BTreeSet<Tuple>; 2],
     ready: bool,
     outcomes: BTreeMap<Tuple, &'static str>,
 }
@@ -367,6 +412,9 @@ impl World {
 
     fn handle(&mut self, side: usize, event: Event) {
         let mut out = Vec::new();
+        if let Event::Accepted(tuple) = &event {
+            self.accepted[side].insert(*tuple);
+        }
         self.relays[side].handle(self.now, event, &Table, &mut out);
         for effect in out {
             self.execute(side, effect);
@@ -405,6 +453,7 @@ impl World {
                     self.queue.push((side, Event::Accepted(held.tuple)));
                 }
             }
+            Effect::ResetAccepted(tuple) => assert!(self.accepted[side].remove(&tuple), "it was not accepted"),
             Effect::Refuse(held, _) => drop(self.outcomes.insert(held.tuple, "refused")),
             Effect::Connect(id, connect) => {
                 let tuple = Tuple::answering(&connect);
@@ -419,6 +468,7 @@ impl World {
             }
             Effect::Join(id, tuple) => {
                 self.outcomes.insert(tuple, "joined");
+                self.accepted[side].remove(&tuple);
                 match self.rng.below(4) {
                     0 => self.queue.push((side, Event::Broken(id))),
                     1 => self.queue.push((side, Event::Completed(id))),
@@ -440,10 +490,11 @@ impl World {
         let mut world = World {
             now: Time::ZERO,
             rng: Entropy::from_seed(bytes),
-            relays: [router(7), agent()],
+            relays: [Relay::new(RelayConfig { early: seed % 2 == 1, ..router_config(7) }), agent()],
             pairs: BTreeMap::new(),
             queue: vec![(ROUTER, Event::Tick)],
             states: Default::default(),
+            accepted: Default::default(),
             ready: false,
             outcomes: BTreeMap::new(),
         };
@@ -452,6 +503,7 @@ impl World {
         }
         world.settle();
         assert!(world.states.iter().all(BTreeMap::is_empty), "seed {seed}: known for ever: {:?}", world.states);
+        assert!(world.accepted.iter().all(BTreeSet::is_empty), "seed {seed}: open for ever: {:?}", world.accepted);
     }
 
     /// One thing happens: a packet, a failure, or time passes.
