@@ -127,6 +127,14 @@ impl Bed {
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
+    /// A metric of the relay at the mobile router or the home agent.
+    fn metric(&self, who: &str, name: &str) -> Option<u64> {
+        let at = if who == "mr" { &self.testbed.router } else { &self.testbed.agent };
+        let mut metrics = at.command(&[testbed::BINARY, "metrics", "--run-dir"]);
+        let page = testbed::run(metrics.arg(self.testbed.file(who).join("run")));
+        page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    }
+
     /// Waits until the first relayed connection has so many subflows that are no backup.
     fn await_subflows(&self, count: usize) {
         let subflows = || {
@@ -241,6 +249,15 @@ fn hosts_notice_no_relay() {
         reset(resets);
         let error = survivor.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset, "node resets: {node_resets}");
+    }
+    for who in ["mr", "ha"] {
+        let metric = |name: &str| bed.metric(who, name).unwrap_or(u64::MAX);
+        assert_eq!(metric("roam6_relay_up"), 1, "{who}");
+        assert_eq!(metric("roam6_relay_connections_total"), 5, "{who}");
+        for direction in ["sent", "received"] {
+            let octets = metric(&format!("roam6_relay_bytes_total{{direction=\"{direction}\"}}"));
+            assert!((8_000_000..8_001_000).contains(&octets), "{who}: {octets} octets {direction}");
+        }
     }
 }
 

@@ -59,6 +59,8 @@ pub struct RelayService {
     injector: PacketSender,
     refuser: PacketSender,
     links: BTreeMap<BearerId, Link>,
+    /// Octets moved from, and to, the plain connections that have ended.
+    octets_of_ended: (u64, u64),
     /// Accepted connections that are neither joined nor reset yet.
     accepted: BTreeMap<Tuple, OwnedFd>,
     /// Connections that have more to move.
@@ -92,6 +94,16 @@ enum Phase {
         tuple: Tuple,
         since: Time,
     },
+}
+
+impl Link {
+    /// Octets moved from, and to, its plain connection.
+    fn octets(&self) -> (u64, u64) {
+        match &self.phase {
+            Phase::Open { outbound, inbound, .. } => (outbound.octets, inbound.octets),
+            _ => (0, 0),
+        }
+    }
 }
 
 /// Facts for the engine.
@@ -154,6 +166,7 @@ impl RelayService {
             injector: PacketSender::open(Some(MARK))?,
             refuser: PacketSender::open(None)?,
             links: BTreeMap::new(),
+            octets_of_ended: (0, 0),
             accepted: BTreeMap::new(),
             busy: VecDeque::new(),
             buffer: vec![0; BUFFER],
@@ -339,7 +352,7 @@ impl RelayService {
             Effect::Connect(id, connect) => self.connect(id, &connect),
             Effect::Join(id, tuple) => self.join(id, tuple),
             Effect::Abort(id) => {
-                self.links.remove(&id);
+                self.remove_link(id);
                 None
             }
             Effect::Ready(ready) => {
@@ -539,12 +552,18 @@ impl RelayService {
         if progress == [Progress::Ended; 2] {
             sockets::reset_on_close(&*plain, false);
             sockets::reset_on_close(&*bearer, false);
-            self.links.remove(&id);
+            self.remove_link(id);
             return self.feed(Event::Completed(id));
         }
         if progress.contains(&Progress::More) && !self.busy.contains(&id) {
             self.busy.push_back(id);
         }
+    }
+
+    fn remove_link(&mut self, id: BearerId) {
+        let (out, into) = self.links.remove(&id).map(|link| link.octets()).unwrap_or_default();
+        self.octets_of_ended.0 += out;
+        self.octets_of_ended.1 += into;
     }
 
     fn snapshot(&self) -> RelayState {
@@ -563,8 +582,19 @@ impl RelayService {
             })
         };
         let (_, idle_bearers) = self.engine.bearers();
-        let flows = self.links.values().filter_map(flow).collect();
-        RelayState { counters: self.engine.counters(), idle_bearers, flows }
+        let (octets_out, octets_in) = self
+            .links
+            .values()
+            .map(Link::octets)
+            .fold(self.octets_of_ended, |sum, octets| (sum.0 + octets.0, sum.1 + octets.1));
+        RelayState {
+            counters: self.engine.counters(),
+            idle_bearers,
+            held_syns: self.engine.held_syns(),
+            octets_out,
+            octets_in,
+            flows: self.links.values().filter_map(flow).collect(),
+        }
     }
 }
 

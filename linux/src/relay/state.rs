@@ -5,6 +5,7 @@ use roam6_proto::relay::Counters;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::net::SocketAddrV6;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -15,7 +16,7 @@ use std::time::Duration;
 /// Readers served at once; others are refused.
 const MAX_READERS: usize = 4;
 /// How long a reader may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The state of a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +25,15 @@ pub struct RelayState {
     pub counters: Counters,
     /// Bearers that wait for a connection.
     pub idle_bearers: usize,
+    /// SYNs that are held.
+    #[serde(default)]
+    pub held_syns: usize,
+    /// Octets moved from all plain connections since it started.
+    #[serde(default)]
+    pub octets_out: u64,
+    /// Octets moved to them.
+    #[serde(default)]
+    pub octets_in: u64,
     /// The relayed connections.
     pub flows: Vec<FlowState>,
 }
@@ -48,18 +58,29 @@ pub struct FlowState {
 }
 
 impl RelayState {
-    /// Asks the process; `None` if none runs.
+    /// Asks the process, which may take `timeout` before each piece of its answer; `None` if none runs.
     ///
     /// # Errors
     /// The process does not answer.
-    pub fn read(socket: &Path) -> Result<Option<RelayState>, Error> {
-        let Ok(mut stream) = UnixStream::connect(socket) else { return Ok(None) };
+    pub fn read(socket: &Path, timeout: Duration) -> Result<Option<RelayState>, Error> {
+        let Ok(mut stream) = connect(socket) else { return Ok(None) };
         let what = format!("relay at {}", socket.display());
-        stream.set_read_timeout(Some(TIMEOUT)).context(&what)?;
+        stream.set_read_timeout(Some(timeout)).context(&what)?;
         let mut text = String::new();
         stream.read_to_string(&mut text).context(&what)?;
         serde_json::from_str(&text).map(Some).map_err(|error| Error::new(what, error))
     }
+}
+
+/// Connects at once, or not at all: a stopped process, whose queue is full, delays nobody.
+fn connect(path: &Path) -> nix::Result<UnixStream> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let stream = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(stream.as_raw_fd(), &UnixAddr::new(path)?)?;
+    let stream = UnixStream::from(stream);
+    stream.set_nonblocking(false).map_err(|_| nix::errno::Errno::EIO)?;
+    Ok(stream)
 }
 
 /// The socket.
@@ -91,7 +112,7 @@ impl StateServer {
             let (state, readers) = (state(), self.readers.clone());
             let writer = std::thread::Builder::new().name("relay state".to_owned());
             let started = writer.spawn(move || {
-                let _ = stream.set_write_timeout(Some(TIMEOUT));
+                let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
                 let _ = stream.write_all(serde_json::to_string(&state).unwrap_or_default().as_bytes());
                 readers.fetch_sub(1, Ordering::Relaxed);
             });

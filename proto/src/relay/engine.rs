@@ -94,6 +94,12 @@ impl Relay {
         (self.open.len(), self.bearers.values().filter(|bearer| matches!(bearer.state, State::Idle)).count())
     }
 
+    /// SYNs that are held: those that wait for a bearer, and those whose destination has not answered yet.
+    pub fn held_syns(&self) -> usize {
+        let asked = self.bearers.values().filter(|bearer| matches!(bearer.state, State::Asked { .. }));
+        self.waiting.len() + if self.config.early { 0 } else { asked.count() }
+    }
+
     /// The connection of an open bearer, and the home address of its mobile router.
     pub fn connection(&self, id: BearerId) -> Option<(Tuple, Ipv6Addr)> {
         self.open.get(&id).map(|open| (open.tuple, open.home))

@@ -14,6 +14,10 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long the relay may take to answer.
+const STATE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the relay of this configuration until SIGTERM.
 ///
@@ -78,7 +82,7 @@ fn lock(path: &Path) -> Result<Flock<File>, Failure> {
 /// # Errors
 /// No relay runs, or it does not answer.
 pub(crate) fn show_flows(json: bool, control_socket: &Path) -> Result<ExitCode, Failure> {
-    let state = RelayState::read(&control_socket.with_file_name(STATE_SOCKET))?;
+    let state = RelayState::read(&control_socket.with_file_name(STATE_SOCKET), STATE_TIMEOUT)?;
     let why = "no relay runs here; bond = true in [home_agent], or a flow with uplink = \"all\", starts one";
     let state = state.ok_or_else(|| Failure::NoDaemon(why.to_owned()))?;
     let kernel = diag::connections()?;

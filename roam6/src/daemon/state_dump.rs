@@ -12,6 +12,12 @@ use roam6_proto::contract::view::LinkRole;
 use roam6_proto::{Engine, Time, View};
 use roam6_wire::HomeAddress;
 use serde::Serialize;
+#[cfg(feature = "relay")]
+use std::path::PathBuf;
+
+/// How long the relay may take to answer: other dumps wait for the present one.
+#[cfg(feature = "relay")]
+const RELAY_TIMEOUT: core::time::Duration = core::time::Duration::from_secs(1);
 
 /// Format of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +46,9 @@ struct Collection {
     /// Only for watchers.
     connections: Connections,
     cursor: Option<HomeAddress>,
+    /// Where the relay reports its state, if the configuration has one.
+    #[cfg(feature = "relay")]
+    relay: Option<PathBuf>,
 }
 
 struct Rendered {
@@ -132,7 +141,15 @@ impl Daemon {
         // A kernel without MPTCP has no connections.
         let mut connections = if watched { diag::connections().unwrap_or_default() } else { Connections::default() };
         self.events.ages.fill_in(now, &mut connections);
-        Collection { clients, since: now, state, connections, cursor: None }
+        Collection {
+            clients,
+            since: now,
+            state,
+            connections,
+            cursor: None,
+            #[cfg(feature = "relay")]
+            relay: self.config.bonds().then(|| self.config.run_dir.join(roam6_linux::relay::STATE_SOCKET)),
+        }
     }
 
     /// Delivers the encoded dumps.
@@ -174,9 +191,29 @@ impl Collection {
         let rendered = formats.into_iter().map(|format| {
             let clients =
                 self.clients.iter().filter(|(_, wanted)| *wanted == format).map(|(client, _)| *client).collect();
-            Rendered { clients, format, since: self.since, text: encode(&self.state, &self.connections, format) }
+            Rendered { clients, format, since: self.since, text: self.encode(format) }
         });
         rendered.collect()
+    }
+
+    fn encode(&self, format: DumpFormat) -> Vec<u8> {
+        let json = |state| serde_json::to_vec(&StateDocument::State(state)).unwrap_or_default();
+        match format {
+            DumpFormat::WatchLines => self.state.watch_lines(&self.connections.connections),
+            DumpFormat::Metrics => self.metrics().into_bytes(),
+            DumpFormat::Document(Some(part)) => json(&self.state.only(part)),
+            DumpFormat::Document(None) => json(&self.state),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let page = render::metrics::render(&self.state);
+        #[cfg(feature = "relay")]
+        if let Some(socket) = &self.relay {
+            let state = roam6_linux::relay::RelayState::read(socket, RELAY_TIMEOUT).ok().flatten();
+            return page + &render::metrics::relay::render(state.as_ref());
+        }
+        page
     }
 
     /// Whether a client has requested what a home agent has for each binding; the first piece has all the rest.
@@ -213,16 +250,6 @@ enum StateDocument<'a> {
     State(&'a NodeState),
 }
 
-fn encode(state: &NodeState, connections: &Connections, format: DumpFormat) -> Vec<u8> {
-    let json = |state| serde_json::to_vec(&StateDocument::State(state)).unwrap_or_default();
-    match format {
-        DumpFormat::WatchLines => state.watch_lines(&connections.connections),
-        DumpFormat::Metrics => render::metrics::render(state).into_bytes(),
-        DumpFormat::Document(Some(part)) => json(&state.only(part)),
-        DumpFormat::Document(None) => json(state),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +263,8 @@ mod tests {
             state: sample::state(),
             connections: Connections::default(),
             cursor: None,
+            #[cfg(feature = "relay")]
+            relay: None,
         };
         collecting.drop_unrequested_rows();
         collecting

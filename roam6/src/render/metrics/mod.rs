@@ -3,6 +3,8 @@
 #[cfg(feature = "fleet")]
 mod fleet;
 mod page;
+#[cfg(feature = "relay")]
+pub(crate) mod relay;
 
 use crate::control::NodeState;
 use crate::daemon::handover_meter::{BUCKETS, Cause, Histogram, PathChange};
@@ -236,9 +238,17 @@ mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
+    /// The page of a node with a relay.
+    fn page_with_relay() -> String {
+        let page = render(&sample::state());
+        #[cfg(feature = "relay")]
+        let page = page + &relay::render(Some(&relay::tests::sample()));
+        page
+    }
+
     #[test]
     fn every_line_is_a_comment_or_a_sample() {
-        let page = render(&sample::state());
+        let page = page_with_relay();
         for line in page.lines().filter(|line| !line.starts_with("# ")) {
             let (name, value) = line.rsplit_once(' ').unwrap();
             assert!(value.parse::<f64>().is_ok(), "{line}");
@@ -283,13 +293,16 @@ mod tests {
     /// The metrics that alerts and the dashboard use are on the page; `up` is Prometheus' own.
     #[test]
     fn alerts_and_dashboard_use_existing_metrics() {
-        let page = render(&sample::state());
+        let page = page_with_relay();
         for text in [ALERTS, DASHBOARD] {
             let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
             let metrics: Vec<&str> = words.filter(|word| word.starts_with("roam6_")).collect();
             assert!(metrics.len() > 5);
-            // A build without the fleet has no metrics of it.
-            let of_this_build = |name: &&str| cfg!(feature = "fleet") || !name.starts_with("roam6_fleet_");
+            // A build without a feature has no metrics of it.
+            let of_this_build = |name: &&str| {
+                let has = |prefix: &str, feature: bool| feature || !name.starts_with(prefix);
+                has("roam6_fleet_", cfg!(feature = "fleet")) && has("roam6_relay_", cfg!(feature = "relay"))
+            };
             for name in metrics.into_iter().filter(of_this_build) {
                 let of_histogram = ["_bucket", "_count", "_sum"].iter().filter_map(|suffix| name.strip_suffix(suffix));
                 let is_histogram = of_histogram.map(|name| format!("# TYPE {name} histogram"));
@@ -324,7 +337,7 @@ mod tests {
 
     #[test]
     fn prometheus_accepts_page_and_alerts() {
-        let page = render(&sample::state());
+        let page = page_with_relay();
         let folder = env!("CARGO_MANIFEST_DIR");
         let alerts = format!("{folder}/../dist/monitoring/alerts.yml");
         let tests = format!("{folder}/tests/monitoring/alerts.yml");
