@@ -183,6 +183,22 @@ fn a_connection_that_was_accepted_early_is_reset_with_its_bearer() {
     assert_eq!(step(&mut early_router(), Event::Accepted(tuple)), [Effect::ResetAccepted(tuple)]);
 }
 
+/// Each relay holds the SYN of its side: both go on without relays, and meet as those of any two hosts (RFC 9293 §3.5).
+#[test]
+fn a_connection_that_both_ends_begin_is_left_to_the_tunnel() {
+    let mut relay = router(7);
+    step(&mut relay, Event::Tick);
+    (0..8).for_each(|id| drop(step(&mut relay, Event::Dialled(BearerId(id)))));
+    let held = syn(NODE, 50_000, SERVER);
+    let Effect::Send(asked, _) = step(&mut relay, Event::Syn(held.clone()))[0] else { panic!("not asked") };
+    let other =
+        Connect { destination: NODE, destination_port: 50_000, source: SERVER, source_port: 443, traffic_class: 0 };
+    let out = step(&mut relay, Event::Message(BearerId(0), Message::Connect(other)));
+    assert_eq!(out, [Effect::Reply(BearerId(0), Answer::ResourceExceeded)]);
+    let out = step(&mut relay, Event::Answered(asked, Answer::ResourceExceeded));
+    assert_eq!(out, [Effect::Put(held.tuple, TupleState::LeftAlone)]);
+}
+
 #[test]
 fn refusals_are_what_the_destination_would_have_sent() {
     let held = syn(NODE, 50_000, SERVER);
