@@ -22,6 +22,8 @@ const NEIGHBOURS: u16 = 10;
 const ROUNDS: usize = 5;
 /// How long a CAM may take until the position in it is known.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What a flood has left in queues is received within it, and the budgets are full again.
+const SETTLING: Duration = Duration::from_secs(1);
 /// Pause between two CAMs.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -147,6 +149,7 @@ impl Bed {
 
     /// The neighbours send CAMs, and somebody else forged packets beside them.
     fn measure(&self, forgery: Option<(Forgery, u64)>, cams: u32) -> Result<FloodResult> {
+        sleep(SETTLING);
         let forger = SignedStation::open(&self.network, "air0", &self.lab, 1)?;
         let goes_on = AtomicBool::new(true);
         std::thread::scope(|scope| {

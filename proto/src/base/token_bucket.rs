@@ -60,6 +60,11 @@ impl TokenBucket {
         self.level.take(now, self.interval * tokens, self.interval * self.burst.max(tokens))
     }
 
+    /// Whether there is a token.
+    pub fn has(&self, now: Time) -> bool {
+        self.level.has(now, self.interval, self.interval * self.burst)
+    }
+
     /// The time at which the next token is available.
     pub fn next_token(&self) -> Time {
         self.level.full_at - self.interval * (self.burst - 1)
@@ -77,6 +82,7 @@ mod tests {
         assert!(limiter.take(start) && limiter.take(start) && limiter.take(start));
         assert!(!limiter.take(start));
         assert_eq!(limiter.next_token(), start + Duration::from_millis(333));
+        assert!(!limiter.has(start) && limiter.has(start + Duration::from_millis(333)));
         assert!(limiter.take(start + Duration::from_millis(333)));
         assert!(!limiter.take(start + Duration::from_millis(334)));
     }

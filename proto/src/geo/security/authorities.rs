@@ -65,12 +65,17 @@ impl SignatureKey {
 
     /// The time of a verification, in verifications with NIST P-256.
     pub(super) fn cost(&self) -> u32 {
-        match self.algorithm {
-            SignatureAlgorithm::EcdsaP256Sha256 => 1,
-            SignatureAlgorithm::EcdsaP384Sha384 => COST_P384,
-            SignatureAlgorithm::EcdsaBrainpoolP256r1Sha256 => COST_BRAINPOOL_P256,
-            SignatureAlgorithm::EcdsaBrainpoolP384r1Sha384 => COST_BRAINPOOL_P384,
-        }
+        cost_of(self.curve)
+    }
+}
+
+/// The time of a verification with a curve, in verifications with NIST P-256.
+pub(super) fn cost_of(curve: Curve) -> u32 {
+    match curve {
+        Curve::NistP256 => 1,
+        Curve::NistP384 => COST_P384,
+        Curve::BrainpoolP256r1 => COST_BRAINPOOL_P256,
+        Curve::BrainpoolP384r1 => COST_BRAINPOOL_P384,
     }
 }
 
@@ -217,15 +222,15 @@ impl Authorities {
         chain.first().copied().ok_or_else(unknown)
     }
 
-    /// Checks a certificate of a station when it is used, with those above it: whether they are valid, in time and place, and
-    /// not revoked.
+    /// Checks a certificate of a station, which has this digest, when it is used, with those above it: whether they are valid,
+    /// in time and place, and not revoked.
     pub(super) fn check_use(
         &self,
-        certificate: &Certificate<'_>,
+        (certificate, digest): (&Certificate<'_>, HashedId8),
         time: u64,
         place: Coordinates,
     ) -> Result<(), Refusal> {
-        if self.revoked.contains(&certificate.digest()) {
+        if self.revoked.contains(&digest) {
             return Err(Refusal::refuted(DropReason::InvalidCertificate, "the certificate is revoked"));
         }
         check_validity(certificate, time)?;

@@ -67,9 +67,7 @@ impl Budget {
         }
         let has_room = self.senders.len() < MAX_SENDERS;
         let known = self.senders.get(&source).is_some_and(|sender| sender.is_known(now)) && kind == SenderKind::Known;
-        let share = if known { self.rate / ONE_KNOWN } else { self.rate / NEWCOMERS / ONE_NEWCOMER }.max(1);
-        let cost = Duration::from_secs(1) / share * signatures;
-        let capacity = (Duration::from_secs(1) / BURST).max(cost);
+        let (cost, capacity) = self.share(known, signatures);
         let sender = match has_room {
             true => Some(self.senders.entry(source).or_default()),
             // Without a budget of its own it has a part of that of all newcomers.
@@ -83,6 +81,22 @@ impl Budget {
         (known || self.newcomers.take_many(now, signatures)) && self.all.take_many(now, signatures)
     }
 
+    /// Whether [`Budget::take`] refuses every frame of this link-layer source now, whoever has signed it.
+    pub(super) fn is_exhausted(&self, now: Time, source: LinkAddress) -> bool {
+        let sender = self.senders.get(&source);
+        let known = sender.is_some_and(|sender| sender.is_known(now));
+        let (cost, capacity) = self.share(known, 1);
+        let has_own = sender.is_none_or(|sender| sender.level.has(now, cost, capacity));
+        !has_own || !self.all.has(now) || !(known || self.newcomers.has(now))
+    }
+
+    /// What so many signatures cost of the budget of one sender, and its capacity.
+    fn share(&self, known: bool, signatures: u32) -> (Duration, Duration) {
+        let share = if known { self.rate / ONE_KNOWN } else { self.rate / NEWCOMERS / ONE_NEWCOMER }.max(1);
+        let cost = Duration::from_secs(1) / share * signatures;
+        (cost, (Duration::from_secs(1) / BURST).max(cost))
+    }
+
     /// A packet of this link-layer source was verified.
     pub(super) fn note_verified(&mut self, now: Time, source: LinkAddress) {
         if let Some(sender) = self.senders.get_mut(&source) {
@@ -93,5 +107,35 @@ impl Budget {
     /// Forgets senders that were not verified lately; their budget would be full again within a second.
     fn forget(&mut self, now: Time) {
         self.senders.retain(|_, sender| sender.is_known(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::rng::Entropy;
+
+    /// Where nothing is left, nothing is taken; and what is left is taken by a known sender.
+    #[test]
+    fn an_exhausted_budget_refuses_every_frame() {
+        let mut budget = Budget::new(1000);
+        let mut entropy = Entropy::seed_from_u64(7);
+        let (mut now, mut refused, mut taken) = (Time::ZERO, 0, 0);
+        for _ in 0..100_000 {
+            now = now + Duration::from_micros(entropy.below(500));
+            let source = LinkAddress([2, 0, 0, 0, 0, entropy.below(20) as u8]);
+            let kind = if entropy.below(2) == 0 { SenderKind::Known } else { SenderKind::Unknown };
+            let is_exhausted = budget.is_exhausted(now, source);
+            let is_taken = budget.take(now, source, (kind, 1));
+            assert!(!(is_exhausted && is_taken));
+            if kind == SenderKind::Known && !is_exhausted {
+                assert!(is_taken);
+            }
+            (refused, taken) = (refused + u32::from(is_exhausted), taken + u32::from(is_taken));
+            if is_taken && source.0[5] < 5 {
+                budget.note_verified(now, source);
+            }
+        }
+        assert!(refused > 5_000 && taken > 5_000, "{refused} refused, {taken} taken");
     }
 }

@@ -3,7 +3,7 @@
 //! limited number of signatures is verified, so that forged packets cost no more than reading them.
 //!
 //! ```text
-//! profile ─ time ─ pending, replay ─ signer ─ permissions, region ─ budget ─ [ticket by its authority] ─ packet
+//! profile ─ time ─ budget left ─ pending, replay ─ signer ─ permissions, region ─ budget ─ [ticket by its authority] ─ packet
 //! ```
 
 mod authorities;
@@ -25,7 +25,9 @@ use crate::contract::signature::{VerificationRequest, VerificationResult};
 use authorities::{Authorities, SignatureKey};
 use budget::{Budget, SenderKind};
 use roam6_wire::geo::SecuredPacket;
-use roam6_wire::security::{Certificate, HashedId3, HashedId8, Message, Psid, PublicKey, Signature, SignedData, Ssp};
+use roam6_wire::security::{
+    Certificate, HashedId3, HashedId8, Message, Psid, PublicKey, Signature, SignedData, SignerIdentifier, Ssp,
+};
 use sha2::{Digest, Sha256};
 pub use signing::{PacketSigner, Unsigned};
 use tickets::{Ticket, TicketCache};
@@ -180,13 +182,11 @@ impl Verifier {
     }
 
     fn authority_request(&mut self, at: Moment, frame: &Frame, octets: &[u8]) -> Result<Request, Refusal> {
-        let certificate = tickets::parsed(octets)?;
+        let (certificate, waiting) = (tickets::parsed(octets)?, self.waiting());
         let root = self.authorities.root_of(&certificate, at.its_seconds())?;
-        let message = certificate.message(Some(&root.certificate()?));
         let key = root.key()?;
-        let (request, cost) = (Request::new(&message, &certificate.signature, key)?, key.cost());
-        self.take(at.now, frame, (SenderKind::Unknown, cost))?;
-        Ok(request)
+        take(&mut self.budget, waiting, (at.now, frame), (SenderKind::Unknown, key.cost()))?;
+        Request::new(&certificate.message(Some(&root.certificate()?)), &certificate.signature, key)
     }
 
     /// Whether packets are dropped that are not verified.
@@ -218,6 +218,13 @@ impl Verifier {
     ) -> Result<Admission, Refusal> {
         let generated = profile::check(packet, signed)?;
         profile::check_time(packet, generated, at.its_micros)?;
+        let (single_hop, waiting) = (packet.extended.is_single_hop(), self.waiting());
+        // Copies over several hops need no budget. Who is missing a certificate asks for it.
+        let is_missing =
+            matches!(signed.signer, SignerIdentifier::Digest(digest) if self.tickets.find(digest).is_none());
+        if single_hop && !is_missing && self.budget.is_exhausted(at.now, frame.source) {
+            return Err(over_budget());
+        }
         let fingerprint = fingerprint(frame.bytes.get(4..).unwrap_or_default());
         if let Some(pending) = self.pending.values_mut().find(|pending| pending.fingerprint == fingerprint) {
             if pending.copies.len() < MAX_COPIES {
@@ -228,20 +235,19 @@ impl Verifier {
         let psid = signed.header.psid;
         let digest = signed.signer.digest();
         let digest = digest.ok_or_else(|| Refusal::refuted(DropReason::InvalidCertificate, "signed by itself"))?;
-        let single_hop = packet.extended.is_single_hop();
         let place = packet.extended.source().place;
         if let Some(ticket) = self.tickets.find(digest) {
             let certificate = ticket.certificate()?;
             let signer = signer_of(digest, &certificate, psid)?;
-            self.authorities.check_use(&certificate, at.its_seconds(), place)?;
+            self.authorities.check_use((&certificate, digest), at.its_seconds(), place)?;
             if ticket.replay(single_hop).contains(fingerprint) {
                 return if single_hop { Err(replayed("received before")) } else { Ok(Admission::Verified(signer)) };
             }
             if single_hop && ticket.replay(true).is_forgotten(generated) {
                 return Err(replayed("older than what is remembered of its signer"));
             }
-            let (request, cost) = (Request::of(signed, &certificate, ticket.key())?, ticket.key().cost());
-            self.take(at.now, frame, (SenderKind::Known, cost))?;
+            take(&mut self.budget, waiting, (at.now, frame), (SenderKind::Known, ticket.key().cost()))?;
+            let request = Request::of(signed, &certificate, ticket.key())?;
             self.request(frame.clone(), fingerprint, digest, None, request, out);
             return Ok(Admission::Pending);
         }
@@ -255,29 +261,22 @@ impl Verifier {
             return Err(Refusal::refuted(DropReason::InvalidCertificate, "invalid signature of the certificate"));
         }
         let issuer = self.authorities.issuer_of_ticket(&certificate, at.its_seconds())?;
-        let issuer_certificate = issuer.certificate()?;
-        let message = certificate.message(Some(&issuer_certificate));
-        let key = issuer.key()?;
-        let request = Request::new(&message, &certificate.signature, key)?;
-        self.authorities.check_use(&certificate, at.its_seconds(), place)?;
-        let candidate = Ticket::new(&certificate)?;
+        self.authorities.check_use((&certificate, digest), at.its_seconds(), place)?;
+        let (issuer_certificate, key) = (issuer.certificate()?, issuer.key()?);
         // The packet is verified if the certificate is valid.
-        let cost = key.cost().saturating_add(candidate.key().cost() - 1);
-        self.take(at.now, frame, (SenderKind::Unknown, cost))?;
+        let cost = key.cost().saturating_add(authorities::cost_of(certificate.verification_key.curve) - 1);
+        // All from here on takes much time: the point of a key, and hashes.
+        take(&mut self.budget, waiting, (at.now, frame), (SenderKind::Unknown, cost))?;
+        let message = certificate.message(Some(&issuer_certificate));
+        let request = Request::new(&message, &certificate.signature, key)?;
+        let candidate = Ticket::new(&certificate)?;
         self.request(frame.clone(), fingerprint, digest, Some(candidate), request, out);
         Ok(Admission::Pending)
     }
 
-    /// Takes the budget of one signature: who signs, and what the verification costs.
-    fn take(&mut self, now: Time, frame: &Frame, signer: (SenderKind, u32)) -> Result<(), Refusal> {
-        let over = |detail: &str| Refusal::open(DropReason::OverBudget, detail);
-        if self.pending.len() + self.pending_authorities.len() >= MAX_PENDING {
-            return Err(over("too many signatures are being verified"));
-        }
-        match self.budget.take(now, frame.source, signer) {
-            true => Ok(()),
-            false => Err(over("more signatures to verify than the budget allows")),
-        }
+    /// Signatures that are being verified.
+    fn waiting(&self) -> usize {
+        self.pending.len() + self.pending_authorities.len()
     }
 
     fn request(
@@ -371,6 +370,23 @@ impl Verifier {
         }
         Ok(())
     }
+}
+
+/// Takes the budget of one signature: how many wait for the host, who signs, and what the verification costs.
+fn take(
+    budget: &mut Budget,
+    waiting: usize,
+    (now, frame): (Time, &Frame),
+    signer: (SenderKind, u32),
+) -> Result<(), Refusal> {
+    if waiting >= MAX_PENDING {
+        return Err(Refusal::open(DropReason::OverBudget, "too many signatures are being verified"));
+    }
+    if budget.take(now, frame.source, signer) { Ok(()) } else { Err(over_budget()) }
+}
+
+fn over_budget() -> Refusal {
+    Refusal::open(DropReason::OverBudget, "more signatures to verify than the budget allows")
 }
 
 /// What the host verifies to find out whether a signature is valid: for what is verified beside packets.

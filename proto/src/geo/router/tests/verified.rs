@@ -514,3 +514,32 @@ fn a_flood_of_forged_packets_does_no_harm() {
         assert_eq!((known, router.verifier.as_ref().unwrap().pending()), (vec![mac(9)], 0), "{kind}");
     }
 }
+
+/// Points of keys and hashes take more time than all checks before them: a sender without budget causes neither.
+#[test]
+fn the_budget_is_taken_before_anything_that_takes_time() {
+    let (pki, mut air) = listener(SecurityMode::Strict);
+    // The key in the certificate is no point of its curve.
+    let mut wrong = pki.ticket(8);
+    let at = wrong.octets.windows(32).position(|octets| octets == &wrong.key[1..]).unwrap();
+    wrong.octets[at..at + 32].fill(0xff);
+    let origin = SequencedSource { sequence: 5, source: position(&air, 8, east(100.0), 0) };
+    let frames = [single_hop(&air, 8), frame(8, ExtendedHeader::TopoBroadcast(origin), 5)];
+    let frames = frames.map(|frame| envelope(&frame, &wrong, usual(&air)));
+    for frame in &frames {
+        air.note_envelope(frame);
+        assert_eq!(air.try_frame(frame), dropped(DropReason::InvalidCertificate));
+    }
+    for number in 0..100 {
+        let mut forged = pki.ticket(7);
+        *forged.octets.last_mut().unwrap() ^= 1 + number;
+        let mut frame = envelope(&single_hop(&air, 7), &forged, usual(&air));
+        frame.source = LinkAddress([6, 0, 0, 0, 0, number]);
+        air.try_frame(&frame);
+    }
+    for frame in &frames {
+        assert_eq!(air.try_frame(frame), dropped(DropReason::OverBudget));
+    }
+    air.run(SECOND);
+    assert_eq!(air.try_frame(&frames[0]), dropped(DropReason::InvalidCertificate));
+}
