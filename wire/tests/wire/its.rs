@@ -2,6 +2,8 @@
 
 use crate::dissector::{ETHERNET, fields_of_link};
 use crate::geo::vectors;
+use crate::mutation::mutate;
+use crate::samples::octets;
 use rasn::types::{BitString, Ia5String, NumericString, OctetString};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::btp::{Btp, SourceOrInfo, port};
@@ -31,6 +33,82 @@ fn recorded_cam_and_denm_round_trip() {
         kinds[usize::from(matches!(read, Message::Denm(_)))] += 1;
     }
     assert!(kinds.iter().all(|count| *count > 0), "CAM and DENM: {kinds:?}");
+}
+
+/// Messages of Release 2 (TS 103 900, TS 103 831), made by another implementation (scripts/vectors).
+fn release_2() -> Vec<(&'static str, Vec<u8>)> {
+    let lines = include_str!("vectors/its-release2.tsv").lines();
+    lines.map(|line| line.split_once('\t').map(|(name, hex)| (name, octets(hex))).unwrap()).collect()
+}
+
+/// Release 2 keeps protocolVersion 2 and the layout of Release 1; what it adds is behind the extension markers, and skipped.
+#[test]
+fn messages_of_release_2_are_read() {
+    let at = Coordinates { latitude: 480_000_001, longitude: 110_000_002 };
+    for (name, bytes) in release_2() {
+        let read = Message::parse(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        match &read {
+            Message::Cam(cam) => {
+                let parameters = &cam.awareness.parameters;
+                assert_eq!((cam.header.station_id, cam.awareness.generation_delta_time), (4711, 54_321), "{name}");
+                assert_eq!((parameters.basic.station_type, parameters.basic.position.place()), (5, Some(at)), "{name}");
+                let is_vehicle = name != "cam-roadside";
+                match &parameters.high_frequency {
+                    HighFrequency::Vehicle(vehicle) if is_vehicle => {
+                        assert_eq!((vehicle.heading.value, vehicle.speed.value), (900, 1390), "{name}");
+                        assert_eq!(
+                            (vehicle.length.value, vehicle.width, vehicle.yaw_rate.value),
+                            (42, 18, -5),
+                            "{name}"
+                        );
+                    }
+                    HighFrequency::Roadside(_) if !is_vehicle => {}
+                    other => panic!("{name}: {other:?}"),
+                }
+                assert_eq!(
+                    parameters.low_frequency.is_some(),
+                    ["cam-vehicle-full", "cam-extensions"].contains(&name),
+                    "{name}"
+                );
+                if name == "cam-vehicle-full" {
+                    let Some(SpecialVehicle::Emergency(emergency)) = &parameters.special_vehicle else {
+                        panic!("{name}")
+                    };
+                    assert_eq!(emergency.incident, Some(Cause::new(2, 3)));
+                }
+            }
+            Message::Denm(denm) => {
+                let Notification { management, situation, location, alacarte } = &denm.notification;
+                assert_eq!(management.action, ActionId { station: 4711, sequence: 9 }, "{name}");
+                assert_eq!((management.position.place(), management.validity), (Some(at), 120), "{name}");
+                let is_over = name == "denm-termination";
+                assert_eq!(management.termination, is_over.then_some(Termination::Cancellation), "{name}");
+                let event = situation.as_ref().map(|situation| (situation.quality, situation.event));
+                assert_eq!(event, (!is_over).then(|| (3, Cause::new(94, 2))), "{name}");
+                assert_eq!(
+                    location.as_ref().map_or(0, |location| location.traces.len()),
+                    usize::from(!is_over),
+                    "{name}"
+                );
+                let temperature = alacarte.as_ref().and_then(|alacarte| alacarte.temperature);
+                assert_eq!(temperature, (name == "denm-pre-crash").then_some(-3), "{name}");
+            }
+            Message::Saem(_) => panic!("{name}"),
+        }
+        let has_additions =
+            ["cam-extensions", "denm-linked-denms", "denm-linked-ivims", "denm-pre-crash"].contains(&name);
+        assert_eq!(read.emit().as_deref() == Some(&bytes[..]), !has_additions, "{name}");
+    }
+}
+
+#[test]
+fn mutated_messages_of_release_2_never_panic() {
+    let valid: Vec<Vec<u8>> = release_2().into_iter().map(|(_, bytes)| bytes).collect();
+    mutate(0x0010_3900, &valid, |bytes| {
+        if let Ok(read) = Message::parse(bytes) {
+            let _ = read.emit();
+        }
+    });
 }
 
 fn bits(count: usize) -> BitString {
