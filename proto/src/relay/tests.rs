@@ -152,7 +152,7 @@ fn a_connection_that_was_accepted_early_is_reset_if_it_is_refused() {
         let held = syn(NODE, port, SERVER);
         let tuple = held.tuple;
         let out = step(&mut relay, Event::Syn(held.clone()));
-        let [Effect::Send(id, _), put, inject] = &out[..] else { panic!("{out:?}") };
+        let [Effect::Send(id, _), put, inject, ..] = &out[..] else { panic!("{out:?}") };
         assert_eq!((put, inject), (&Effect::Put(tuple, TupleState::Active), &Effect::Inject(held)));
         let (refusal, accepted) = (Event::Answered(*id, answer), Event::Accepted(tuple));
         let (closed, reset) = (Effect::Put(tuple, TupleState::Closed), Effect::ResetAccepted(tuple));
