@@ -23,6 +23,11 @@ impl Capture {
         Capture { file, tcpdump }
     }
 
+    /// What it has so far.
+    pub fn so_far(&self) -> Dissected {
+        Dissected(self.file.clone())
+    }
+
     /// Ends the capture; its dissection by tshark.
     pub fn end(mut self) -> Dissected {
         run(Command::new("kill").args(["-INT", &self.tcpdump.0.id().to_string()]));
