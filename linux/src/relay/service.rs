@@ -85,6 +85,9 @@ enum Phase {
     Idle(Partial),
     /// An answer will come.
     Asked,
+    /// The destination has connected, and the kernel has not accepted the node's connection yet. What arrives is data, and
+    /// stays in the socket.
+    Accepting,
     /// It is the connection's turn.
     Connecting(Option<OwnedFd>),
     Open {
@@ -515,8 +518,14 @@ impl RelayService {
                 }
             },
             Phase::Idle(partial) => partial.read(id, &link.bearer),
-            Phase::Asked => read_answer(id, &link.bearer),
-            Phase::Connecting(_) => sockets::pending_error(&link.bearer).map(|_| Event::Broken(id)),
+            Phase::Asked => {
+                let answer = read_answer(id, &link.bearer);
+                if matches!(answer, Some(Event::Answered(_, Answer::Connected))) {
+                    link.phase = Phase::Accepting;
+                }
+                answer
+            }
+            Phase::Accepting | Phase::Connecting(_) => sockets::pending_error(&link.bearer).map(|_| Event::Broken(id)),
             Phase::Open { .. } => return self.pump(id),
         };
         if let Some(event) = event {
