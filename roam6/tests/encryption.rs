@@ -399,7 +399,7 @@ fn encryption_without_authentication_is_refused() {
 fn unloaded_module_stops_the_data_and_its_return_resumes_it() {
     let test = "unloaded_module_stops_the_data_and_its_return_resumes_it";
     let _module = MODULE.write().unwrap_or_else(PoisonError::into_inner);
-    if std::env::var_os("ROAM6_OWN_MACHINE").is_none() {
+    if !testbed::has_own_machine() {
         return println!("skipped: {test}: it unloads a module of the machine: make test-vm");
     }
     let Some(testbed) = testbed(test) else { return };

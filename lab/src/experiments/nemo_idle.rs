@@ -10,20 +10,20 @@ const SETTLE_TIME: Duration = Duration::from_secs(5);
 /// Seconds of a month of 30 days.
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 const NO_PROBES: &str = "\n[mobile_router.probe]\nenabled = false\n";
-const NO_PROBES_AND_PAGE: &str = "\n[mobile_router.probe]\nenabled = false\n[web]\nlisten = \"127.0.0.1:9107\"\n";
-/// What runs, the suffix of its figures, and the settings of the mobile router.
-const CASES: [(&str, &str, &str); 3] = [
-    ("probing its path", "", ""),
-    ("without probes", "_without_probes", NO_PROBES),
-    ("without probes, with a status page", "_with_page", NO_PROBES_AND_PAGE),
+const PAGE: &str = "\n[web]\nlisten = \"127.0.0.1:9107\"\n";
+/// Each case, the suffix of its figures, and the settings of the mobile router.
+const CASES: [(&str, &str, &[&str]); 3] = [
+    ("probing its path", "", &[]),
+    ("without probes", "_without_probes", &[NO_PROBES]),
+    ("without probes, with a status page", "_with_page", &[NO_PROBES, PAGE]),
 ];
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let watched = Duration::from_secs(if run.quick { 10 } else { 60 });
     run.set_steps(CASES.len() + 1);
-    for (case, suffix, extra) in CASES {
+    for (case, suffix, settings) in CASES {
         run.step(case);
-        let (network, vehicle) = NemoNetwork::with_vehicle(Duration::ZERO, "", extra)?;
+        let (network, vehicle) = NemoNetwork::with_vehicle(Duration::ZERO, "", &settings.concat())?;
         sleep(SETTLE_TIME);
         let daemons = [("mr", &vehicle.daemon), ("ha", &network.home_agent)];
         let usage = || daemons.iter().map(|(_, daemon)| daemon.usage()).collect::<Result<Vec<_>>>();

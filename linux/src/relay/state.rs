@@ -1,6 +1,7 @@
 //! The state of the process: one JSON document to each client of its Unix socket.
 
 use crate::error::{Context, Error};
+use crate::sys::SOCKET_FLAGS;
 use roam6_proto::relay::Counters;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
@@ -72,11 +73,10 @@ impl RelayState {
     }
 }
 
-/// Connects at once, or not at all: a stopped process, whose queue is full, delays nobody.
+/// Connects without waiting: the queue of a stopped process may be full.
 fn connect(path: &Path) -> nix::Result<UnixStream> {
-    use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let stream = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    use nix::sys::socket::{AddressFamily, SockType, UnixAddr, connect, socket};
+    let stream = socket(AddressFamily::Unix, SockType::Stream, SOCKET_FLAGS, None)?;
     connect(stream.as_raw_fd(), &UnixAddr::new(path)?)?;
     let stream = UnixStream::from(stream);
     stream.set_nonblocking(false).map_err(|_| nix::errno::Errno::EIO)?;

@@ -52,9 +52,9 @@ fn router_config(instance: u64) -> RelayConfig {
     config(Side::MobileRouter { prefixes, offered: vec![rule] }, instance)
 }
 
-/// A mobile router's relay that accepts connections early, with all its bearers.
-fn early_router() -> Relay {
-    let mut relay = Relay::new(RelayConfig { early: true, ..router_config(7) });
+/// A mobile router's relay with all its bearers.
+fn with_bearers(early: bool) -> Relay {
+    let mut relay = Relay::new(RelayConfig { early, ..router_config(7) });
     step(&mut relay, Event::Tick);
     (0..8).for_each(|id| drop(step(&mut relay, Event::Dialled(BearerId(id)))));
     relay
@@ -129,9 +129,7 @@ fn a_connection_is_made_in_order() {
 
 #[test]
 fn a_refusal_reaches_the_node_and_frees_the_bearer() {
-    let mut relay = router(7);
-    step(&mut relay, Event::Tick);
-    (0..8).for_each(|id| drop(step(&mut relay, Event::Dialled(BearerId(id)))));
+    let mut relay = with_bearers(false);
     for (port, answer) in
         [(1, Answer::Reset), (2, Answer::NoRoute), (3, Answer::Prohibited), (4, Answer::AddressUnreachable)]
     {
@@ -146,7 +144,7 @@ fn a_refusal_reaches_the_node_and_frees_the_bearer() {
 
 #[test]
 fn a_connection_that_was_accepted_early_is_reset_if_it_is_refused() {
-    let mut relay = early_router();
+    let mut relay = with_bearers(true);
     let answers = [(1, Answer::Reset), (2, Answer::NoRoute), (3, Answer::NotAuthorized), (4, Answer::ResourceExceeded)];
     for (port, answer) in answers.into_iter().flat_map(|(port, answer)| [(port, answer), (port + 10, answer)]) {
         let held = syn(NODE, port, SERVER);
@@ -172,23 +170,21 @@ fn a_connection_that_was_accepted_early_is_reset_if_it_is_refused() {
 
 #[test]
 fn a_connection_that_was_accepted_early_is_reset_with_its_bearer() {
-    let mut relay = early_router();
+    let mut relay = with_bearers(true);
     let held = syn(NODE, 1, SERVER);
     let tuple = held.tuple;
     let Effect::Send(id, _) = step(&mut relay, Event::Syn(held))[0] else { panic!("not asked") };
     step(&mut relay, Event::Accepted(tuple));
     let out = step(&mut relay, Event::Broken(id));
     assert_eq!(out[..3], [Effect::Abort(id), Effect::Put(tuple, TupleState::Closed), Effect::ResetAccepted(tuple)]);
-    // One that nobody has asked for is reset too.
-    assert_eq!(step(&mut early_router(), Event::Accepted(tuple)), [Effect::ResetAccepted(tuple)]);
+    // An accepted connection without a request is reset too.
+    assert_eq!(step(&mut with_bearers(true), Event::Accepted(tuple)), [Effect::ResetAccepted(tuple)]);
 }
 
 /// Each relay holds the SYN of its side: both go on without relays, and meet as those of any two hosts (RFC 9293 §3.5).
 #[test]
 fn a_connection_that_both_ends_begin_is_left_to_the_tunnel() {
-    let mut relay = router(7);
-    step(&mut relay, Event::Tick);
-    (0..8).for_each(|id| drop(step(&mut relay, Event::Dialled(BearerId(id)))));
+    let mut relay = with_bearers(false);
     let held = syn(NODE, 50_000, SERVER);
     let Effect::Send(asked, _) = step(&mut relay, Event::Syn(held.clone()))[0] else { panic!("not asked") };
     let other =

@@ -23,8 +23,13 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_roam6");
 const PATIENCE: Duration = Duration::from_secs(120);
 const EMULATED_PATIENCE: Duration = Duration::from_secs(600);
 
+/// Whether the machine is the emulated one of `make test-vm`, which nothing else uses.
+pub fn has_own_machine() -> bool {
+    std::env::var_os("ROAM6_OWN_MACHINE").is_some()
+}
+
 fn patience() -> Duration {
-    if std::env::var_os("ROAM6_OWN_MACHINE").is_some() { EMULATED_PATIENCE } else { PATIENCE }
+    if has_own_machine() { EMULATED_PATIENCE } else { PATIENCE }
 }
 
 /// A process that ends with the test.
