@@ -22,7 +22,7 @@ const NEIGHBOURS: u16 = 10;
 const ROUNDS: usize = 5;
 /// How long a CAM may take until the position in it is known.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What a flood has left in queues is received within it, and the budgets are full again.
+/// Time for queues to drain after a flood, and for budgets to refill.
 const SETTLING: Duration = Duration::from_secs(1);
 /// Pause between two CAMs.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -16,7 +16,7 @@ pub(super) struct Direction {
     left: Vec<u8>,
     /// The source has ended.
     ended: bool,
-    /// The same was signalled to the destination.
+    /// The end was signalled to the destination.
     shut: bool,
     /// Octets sent so far.
     pub(super) octets: u64,

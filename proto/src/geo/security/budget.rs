@@ -81,7 +81,7 @@ impl Budget {
         (known || self.newcomers.take_many(now, signatures)) && self.all.take_many(now, signatures)
     }
 
-    /// Whether [`Budget::take`] refuses every frame of this link-layer source now, whoever has signed it.
+    /// Whether [`Budget::take`] would refuse any frame from this link-layer source at `now`, irrespective of the signer.
     pub(super) fn is_exhausted(&self, now: Time, source: LinkAddress) -> bool {
         let sender = self.senders.get(&source);
         let known = sender.is_some_and(|sender| sender.is_known(now));
@@ -90,7 +90,7 @@ impl Budget {
         !has_own || !self.all.has(now) || !(known || self.newcomers.has(now))
     }
 
-    /// What so many signatures cost of the budget of one sender, and its capacity.
+    /// The cost of a number of signatures to the budget of one sender, and the capacity of that budget.
     fn share(&self, known: bool, signatures: u32) -> (Duration, Duration) {
         let share = if known { self.rate / ONE_KNOWN } else { self.rate / NEWCOMERS / ONE_NEWCOMER }.max(1);
         let cost = Duration::from_secs(1) / share * signatures;
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::base::rng::Entropy;
 
-    /// Where nothing is left, nothing is taken; and what is left is taken by a known sender.
+    /// An exhausted budget accepts no frame; one that is not exhausted accepts the frames of a known sender.
     #[test]
     fn an_exhausted_budget_refuses_every_frame() {
         let mut budget = Budget::new(1000);

@@ -219,7 +219,7 @@ impl Verifier {
         let generated = profile::check(packet, signed)?;
         profile::check_time(packet, generated, at.its_micros)?;
         let (single_hop, waiting) = (packet.extended.is_single_hop(), self.waiting());
-        // Copies over several hops need no budget. Who is missing a certificate asks for it.
+        // Copies of a multi-hop packet need no budget. A single-hop packet with an unknown certificate causes a request for it.
         let is_missing =
             matches!(signed.signer, SignerIdentifier::Digest(digest) if self.tickets.find(digest).is_none());
         if single_hop && !is_missing && self.budget.is_exhausted(at.now, frame.source) {
@@ -265,7 +265,7 @@ impl Verifier {
         let (issuer_certificate, key) = (issuer.certificate()?, issuer.key()?);
         // The packet is verified if the certificate is valid.
         let cost = key.cost().saturating_add(authorities::cost_of(certificate.verification_key.curve) - 1);
-        // All from here on takes much time: the point of a key, and hashes.
+        // The steps from here on are expensive: decompression of a key, and hashes.
         take(&mut self.budget, waiting, (at.now, frame), (SenderKind::Unknown, cost))?;
         let message = certificate.message(Some(&issuer_certificate));
         let request = Request::new(&message, &certificate.signature, key)?;

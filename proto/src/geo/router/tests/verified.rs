@@ -515,7 +515,7 @@ fn a_flood_of_forged_packets_does_no_harm() {
     }
 }
 
-/// Points of keys and hashes take more time than all checks before them: a sender without budget causes neither.
+/// Decompression of keys and hashes are more expensive than all checks before them: a sender without budget causes neither.
 #[test]
 fn the_budget_is_taken_before_anything_that_takes_time() {
     let (pki, mut air) = listener(SecurityMode::Strict);
