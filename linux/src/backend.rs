@@ -5,14 +5,13 @@ use crate::options::{Backend, HostOptions};
 use crate::tunnel::Tunnels;
 use crate::tunnel::ip6tnl::Ip6Tnl;
 use crate::tunnel::none::NoTunnels;
-use crate::wireguard::Encryption;
 
 /// Opens the configured back end.
 ///
 /// # Errors
 /// The kernel's, if the device or the programs are refused.
 pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
-    let needs_bpf = options.encryption != Encryption::Off;
+    let needs_bpf = needs_bpf(options);
     match options.backend {
         Backend::Ip6tnl if needs_bpf => Err(Error::new("encryption", "it needs data_plane = \"bpf\"")),
         Backend::Auto if needs_bpf => bpf(options, false),
@@ -23,6 +22,17 @@ pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Err
         Backend::Auto => bpf(options, false)
             .or_else(|why| ip6tnl(options).map_err(|error| Error::new("no tunnels", format!("{why}; {error}")))),
     }
+}
+
+/// Whether paths are encrypted, which only BPF can.
+#[cfg(feature = "bpf")]
+fn needs_bpf(options: &HostOptions) -> bool {
+    options.encryption != crate::wireguard::Encryption::Off
+}
+
+#[cfg(not(feature = "bpf"))]
+fn needs_bpf(_: &HostOptions) -> bool {
+    false
 }
 
 #[cfg(feature = "bpf")]

@@ -33,6 +33,7 @@ pub mod survey;
 mod sys;
 pub mod tuning;
 pub mod tunnel;
+#[cfg(feature = "bpf")]
 pub mod wireguard;
 
 pub use error::Error;

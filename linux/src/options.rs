@@ -27,6 +27,7 @@ pub struct HostOptions {
     /// Local addresses of mobility signalling in UDP over IPv6; empty: none.
     pub udp6_addresses: VecSet<Ipv6Addr>,
     /// Whether paths of tunnels are encrypted.
+    #[cfg(feature = "bpf")]
     pub encryption: crate::wireguard::Encryption,
     /// Whether the relay may take TCP connections.
     pub bonding: bool,

@@ -76,6 +76,7 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Mptcp(MptcpCommand::Give) => Ok(roam6_mptcp_run::serve_remaining()),
         Command::Mptcp(MptcpCommand::Status { json }) => mptcp::show(json),
+        #[cfg(feature = "bpf")]
         Command::Keygen { renew: true, socket, .. } => bindings::renew_keys(&socket.path()),
         Command::Keygen { spi, ipsec, .. } => enroll::keygen(spi, ipsec),
         Command::Enroll(enroll) => enroll::enroll(&enroll),

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::netlink::socket::Request;
 use crate::tunnel::Tunnels;
 use roam6_proto::contract::item::{NextHop, Route, Tunnel, TunnelId};
-use roam6_proto::{Item, LinkId, Time};
+use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -45,7 +45,8 @@ impl Executor {
     }
 
     /// Has packets take the devices of renewed keys, once they have a session.
-    pub(crate) fn check_sessions(&mut self, now: Time) {
+    #[cfg(feature = "bpf")]
+    pub(crate) fn check_sessions(&mut self, now: roam6_proto::Time) {
         if self.tunnels.next_session_check().is_none_or(|at| at > now) {
             return;
         }

@@ -77,6 +77,7 @@ impl Host {
             look_at,
             self.cpu_latency.next_check(),
             self.executor.wake_transport_at(),
+            #[cfg(feature = "bpf")]
             self.executor.tunnels.next_session_check(),
         ];
         let others = [until, self.firewall.next_check(), self.retry_queue.due()];
@@ -98,6 +99,7 @@ impl Host {
         self.executor.flush();
         self.retry_sends();
         self.executor.wake_transport(self.clock.now());
+        #[cfg(feature = "bpf")]
         self.executor.check_sessions(self.clock.now());
         self.repair()?;
         if until.is_some_and(|until| until <= self.now()) {

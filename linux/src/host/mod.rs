@@ -30,6 +30,7 @@ use crate::nft::TableMonitor;
 use crate::options::HostOptions;
 use crate::tuning::cpu_latency::CpuLatency;
 use crate::tunnel::Tunnels;
+#[cfg(feature = "bpf")]
 use crate::wireguard::PublicKeys;
 use core::time::Duration;
 use event_loop::{SUBFLOWS, epoll_event};
@@ -254,6 +255,7 @@ impl Host {
     ///
     /// # Errors
     /// No paths are encrypted; the keys before the present ones are still in use; or they cannot be written, and nothing has changed.
+    #[cfg(feature = "bpf")]
     pub fn renew_keys(&mut self) -> Result<PublicKeys, Error> {
         self.executor.tunnels.renew_keys()
     }

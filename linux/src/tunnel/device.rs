@@ -48,6 +48,7 @@ pub(crate) fn forward_ipv4(device: &str) -> Result<(), Error> {
 ///
 /// # Errors
 /// The kernel's.
+#[cfg(feature = "bpf")]
 pub(crate) fn make(netlink: &mut Netlink, device: &str, kind: &str) -> Result<(), Error> {
     let new = LinkChange::named(device).kind(kind, &[]);
     change_link(netlink, device, Request::add(Message::new(libc::RTM_NEWLINK, &new)))

@@ -24,6 +24,7 @@ pub(crate) mod netns_host;
 
 use crate::Error;
 pub use crate::nft::Hooks;
+#[cfg(feature = "bpf")]
 use crate::wireguard::PublicKeys;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::base::vec_map::VecMap;
@@ -117,6 +118,7 @@ pub trait Tunnels {
     }
 
     /// When [`Tunnels::check_sessions`] is due; `None` while no keys are being renewed.
+    #[cfg(feature = "bpf")]
     fn next_session_check(&self) -> Option<Time> {
         None
     }
@@ -125,6 +127,7 @@ pub trait Tunnels {
     ///
     /// # Errors
     /// The kernel's.
+    #[cfg(feature = "bpf")]
     fn check_sessions(&mut self, _: Time) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
@@ -133,6 +136,7 @@ pub trait Tunnels {
     ///
     /// # Errors
     /// No paths are encrypted; the keys before the present ones are still in use; or they cannot be written, and nothing has changed.
+    #[cfg(feature = "bpf")]
     fn renew_keys(&mut self) -> Result<PublicKeys, Error> {
         Err(Error::new("keys not renewed", "encrypt is not in the configuration"))
     }

@@ -3,18 +3,13 @@
 //! Keys are made at the first start, one for each device, since a recorded handshake of one must not be accepted by another.
 //! The kernel computes the public ones.
 
-#[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "only the BPF data plane has encrypted paths"))]
 mod keys;
-#[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "only the BPF data plane has encrypted paths"))]
 mod message;
-#[cfg(feature = "bpf")]
 mod paths;
 mod sessions;
-#[cfg(feature = "bpf")]
 mod steering;
 
 pub use keys::{PrivateKeys, PublicKeys, load_or_create, public_keys};
-#[cfg(feature = "bpf")]
 pub(crate) use paths::{Renewed, WireguardPaths, remove_devices};
 pub use sessions::{Session, sessions};
 

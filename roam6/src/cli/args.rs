@@ -195,8 +195,10 @@ Example: roam6 keygen --renew")]
         #[arg(long)]
         ipsec: bool,
         /// Have the running daemon renew the WireGuard keys of its encrypted paths, without an outage
+        #[cfg(feature = "bpf")]
         #[arg(long, conflicts_with_all = ["spi", "ipsec"])]
         renew: bool,
+        #[cfg(feature = "bpf")]
         #[command(flatten)]
         socket: SocketArgs,
     },

@@ -30,6 +30,7 @@ pub(crate) fn unbind(home_address: Ipv6Addr, socket: &Path) -> Result<ExitCode, 
 ///
 /// # Errors
 /// See [`Failure`].
+#[cfg(feature = "bpf")]
 pub(crate) fn renew_keys(socket: &Path) -> Result<ExitCode, Failure> {
     execute(&Request::RenewKeys, socket)?;
     Ok(print("keys renewed: each path takes its new one with the next session; see: roam6 show keys\n"))

@@ -7,9 +7,12 @@ use crate::control::{Request, Response};
 use crate::exit::Failure;
 #[cfg(feature = "fleet")]
 use crate::render::fleet;
+#[cfg(feature = "bpf")]
+use crate::render::keys;
 use crate::render::table::Table;
-use crate::render::{event, keys, ldm, services, subflows, tables};
+use crate::render::{event, ldm, services, subflows, tables};
 use roam6_linux::mptcp::diag;
+#[cfg(feature = "bpf")]
 use roam6_linux::wireguard;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -23,6 +26,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Fa
     if part == Part::Subflows {
         return show_subflows(json, socket);
     }
+    #[cfg(feature = "bpf")]
     if part == Part::Keys {
         return show_keys(json, socket);
     }
@@ -57,7 +61,9 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Fa
         Part::Invitations => rendered(json, &view.invitations, || Table::new(&[])),
         Part::Areas => rendered(json, &view.areas, || Table::new(&[])),
         Part::Groups => rendered(json, &view.groups, || Table::new(&[])),
-        Part::Subflows | Part::Keys => String::new(),
+        Part::Subflows => String::new(),
+        #[cfg(feature = "bpf")]
+        Part::Keys => String::new(),
         #[cfg(feature = "relay")]
         Part::Flows => String::new(),
     };
@@ -79,6 +85,7 @@ fn show_subflows(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// The kernel has them, daemon or not.
+#[cfg(feature = "bpf")]
 fn show_keys(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let sessions = match send_request(&Request::Keys, socket) {
         Ok(Response::Keys(sessions)) => sessions,

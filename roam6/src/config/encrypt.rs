@@ -49,6 +49,14 @@ pub(crate) fn validate(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<Encryption> {
     let written = written.filter(|written| ***written != Encrypt::Off)?;
+    if cfg!(not(feature = "bpf")) {
+        let hint = "install a build with it, or leave encrypt out";
+        return diagnostics.refuse(
+            written.span(),
+            "this build has no BPF data plane, which encrypts (feature \"bpf\")",
+            hint,
+        );
+    }
     if !has_bpf {
         let hint = "write data_plane = \"bpf\", or leave encrypt out";
         return diagnostics.refuse(written.span(), "the kernel's tunnel device does not encrypt", hint);

@@ -8,6 +8,7 @@ use core::time::Duration;
 use part::Part;
 use roam6_linux::firewall::Firewall;
 use roam6_linux::mptcp::diag::{Connection, Connections};
+#[cfg(feature = "bpf")]
 use roam6_linux::wireguard::Session;
 use roam6_proto::View;
 use roam6_proto::base::fields::{self, Fields, FromFields};
@@ -39,8 +40,10 @@ pub(crate) enum Request {
     /// The kernel's MPTCP connections.
     Subflows,
     /// The devices of encrypted paths and their sessions.
+    #[cfg(feature = "bpf")]
     Keys,
     /// Makes new keys for encrypted paths.
+    #[cfg(feature = "bpf")]
     RenewKeys,
     /// The metrics page.
     Metrics,
@@ -86,6 +89,7 @@ pub(crate) enum Response {
     /// The kernel's MPTCP connections.
     Subflows(Box<Connections>),
     /// The sessions of encrypted paths.
+    #[cfg(feature = "bpf")]
     Keys(Vec<Session>),
     /// The metrics page.
     Metrics(String),
@@ -263,8 +267,10 @@ impl NodeState {
             Part::Links => view.links.clone_from(&all.links),
             Part::Tunnels => view.tunnels.clone_from(&all.tunnels),
             Part::Endpoints => view.endpoints.clone_from(&all.endpoints),
-            // The kernel has these: see [`Request::Subflows`], [`Request::Keys`].
-            Part::Subflows | Part::Keys => {}
+            // The kernel has these: see [`Request::Subflows`] and `Request::Keys`.
+            Part::Subflows => {}
+            #[cfg(feature = "bpf")]
+            Part::Keys => {}
             // The relay tells them.
             #[cfg(feature = "relay")]
             Part::Flows => {}
@@ -331,7 +337,11 @@ mod tests {
         if part == Part::Flows {
             return true;
         }
-        matches!(part, Part::Subflows | Part::Keys)
+        #[cfg(feature = "bpf")]
+        if part == Part::Keys {
+            return true;
+        }
+        part == Part::Subflows
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(crate) enum Part {
     /// MPTCP connections and their subflows; works without a daemon
     Subflows,
     /// Encrypted paths: public keys, their ages and those of handshakes; works without a daemon
+    #[cfg(feature = "bpf")]
     Keys,
     /// TCP connections that are relayed over all uplinks, with the uplinks, round trips and octets of each
     #[cfg(feature = "relay")]

@@ -1,6 +1,8 @@
 //! `roam6 run`: the event loop between the roles of this host (the node) and its kernel (the host).
 
 mod background_task;
+#[cfg(feature = "bpf")]
+mod encryption;
 #[cfg(feature = "fleet")]
 mod fleet;
 pub(crate) mod handover_meter;
@@ -12,7 +14,6 @@ mod recorder;
 #[cfg(feature = "relay")]
 mod relay;
 mod reload;
-mod renewal;
 mod roles;
 mod server;
 pub(crate) mod signals;
@@ -37,6 +38,7 @@ use recorder::Recorder;
 use reload::{Reload, ReloadScope};
 use roam6_linux::mptcp::diag;
 use roam6_linux::tuning::resident_text::ProgramText;
+#[cfg(feature = "bpf")]
 use roam6_linux::wireguard::{PublicKeys, sessions};
 use roam6_linux::{FdReady, Host, HostEvent, Interest};
 use roam6_proto::base::ids::ContextId;
@@ -110,6 +112,7 @@ struct Daemon {
     table_watch: Option<TableWatch>,
     positions: Option<PositionSource>,
     /// The keys of encrypted paths.
+    #[cfg(feature = "bpf")]
     keys: Option<PublicKeys>,
     reload: Reload,
     notify: Notify,
@@ -141,7 +144,8 @@ impl Daemon {
     fn new(options: Options, mut config: Config, seed: [u8; 32], signals: Signals) -> Result<Daemon, Failure> {
         let control = start::control_socket(&config)?;
         let metrics = config.metrics.map(start::metrics_socket).transpose()?;
-        let keys = roles::take_keys(&mut config)?;
+        #[cfg(feature = "bpf")]
+        let keys = encryption::take_keys(&mut config)?;
         let mut host = Host::new(roles::host_options(&config))?;
         let unreplicated = if host.replicates() { None } else { roles::without_replication(&mut config) };
         host.receive_plain_esp(roles::uses_esp(&config))?;
@@ -165,6 +169,7 @@ impl Daemon {
             signals,
             table_watch: None,
             positions,
+            #[cfg(feature = "bpf")]
             keys,
             reload: Reload::default(),
             notify: Notify::from_environment(),
@@ -399,11 +404,13 @@ impl Daemon {
                 };
                 return self.server.respond(client, &response, now, &mut self.host);
             }
+            #[cfg(feature = "bpf")]
             Request::Keys => {
                 let response = sessions(self.keys.as_ref())
                     .map_or_else(|error| Response::Error(error.to_string()), Response::Keys);
                 return self.server.respond(client, &response, now, &mut self.host);
             }
+            #[cfg(feature = "bpf")]
             Request::RenewKeys => {
                 let response = self.renew_keys().map_or_else(Response::Error, |()| Response::Done);
                 return self.server.respond(client, &response, now, &mut self.host);

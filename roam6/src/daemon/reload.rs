@@ -1,6 +1,8 @@
 //! Reload of the configuration (`SIGHUP`) and of the prefix table (when its file changes). Bindings are kept.
 
-use super::roles::{interfaces, keep_encryption, uses_esp, without_replication};
+#[cfg(feature = "bpf")]
+use super::encryption::keep_encryption;
+use super::roles::{interfaces, uses_esp, without_replication};
 use super::{Daemon, Level, READ_INTEREST, RELOAD_TOKEN, TABLE_TOKEN};
 use crate::config::geo::Geo;
 use crate::config::home_agent::HomeAgent;
@@ -165,10 +167,10 @@ impl Daemon {
         if let Some(why) = unreplicated {
             self.log(Level::Warning, why);
         }
-        let encrypts = is_encryption_changed(&self.config, &new);
-        keep_encryption(&self.config, &mut new);
-        let mut fixed = restart_only_changes(&self.config, &new);
-        fixed.extend(encrypts.then_some("encrypt"));
+        let fixed = restart_only_changes(&self.config, &new);
+        #[cfg(feature = "bpf")]
+        let fixed: Vec<_> =
+            fixed.into_iter().chain(keep_encryption(&self.config, &mut new).then_some("encrypt")).collect();
         if !fixed.is_empty() {
             self.log(Level::Warning, &format!("changed settings that need a restart: {}", fixed.join(", ")));
         }
@@ -286,13 +288,6 @@ impl Daemon {
 /// Whether the mobile router may use IPv4-only uplinks: the sockets for them are opened at the start.
 fn uses_ipv4_uplinks(config: &Config) -> bool {
     config.mobile_router.as_ref().is_some_and(|router| !router.home_agents_ipv4.is_empty())
-}
-
-/// Whether `encrypt` is another; the keys are not of the file.
-fn is_encryption_changed(old: &Config, new: &Config) -> bool {
-    let agent = |config: &Config| Some(config.home_agent.as_ref()?.config.encryption.as_ref()?.required);
-    let router = |config: &Config| Some(config.mobile_router.as_ref()?.encryption.as_ref()?.required);
-    (agent(old), router(old)) != (agent(new), router(new))
 }
 
 /// Whether relayed connections are accepted before the home agent has connected: the relay does not change that.

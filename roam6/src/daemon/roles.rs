@@ -3,12 +3,10 @@
 #[cfg(feature = "geo-security")]
 use crate::config::geo_tickets;
 use crate::config::{Accel, Config, DataPlane, Firewall};
-use crate::exit::Failure;
 use core::time::Duration;
 use roam6_linux::firewall::Policy;
 #[cfg(feature = "fleet")]
 use roam6_linux::fleet::FleetOptions;
-use roam6_linux::wireguard::{self, Encryption, PublicKeys};
 use roam6_linux::{Backend, HostOptions};
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::nemo::{Authentication, Transport, UplinkConfig};
@@ -89,45 +87,6 @@ pub(super) fn without_replication(config: &mut Config) -> Option<&'static str> {
     )
 }
 
-/// Whether paths are encrypted. A mobile router that encrypts does so always.
-fn encryption(config: &Config) -> Encryption {
-    let agent = config.home_agent.as_ref().and_then(|agent| agent.config.encryption.as_deref());
-    let router = config.mobile_router.as_ref().and_then(|router| router.encryption.as_ref());
-    match (agent, router) {
-        (None, None) => Encryption::Off,
-        (Some(agent), None) if !agent.required => Encryption::Offered,
-        // The tunnels of the other role are unencrypted.
-        (None, Some(_)) if config.home_agent.is_some() => Encryption::Offered,
-        (Some(agent), Some(_)) if !agent.required => Encryption::Offered,
-        (Some(_), None) if config.mobile_router.is_some() => Encryption::Offered,
-        _ => Encryption::Required,
-    }
-}
-
-/// Gives the roles the public keys of this host, whose private ones are made at the first start.
-///
-/// # Errors
-/// They cannot be read or written, or the kernel has no WireGuard.
-pub(super) fn take_keys(config: &mut Config) -> Result<Option<PublicKeys>, Failure> {
-    if encryption(config) == Encryption::Off {
-        return Ok(None);
-    }
-    let keys = wireguard::load_or_create(&config.state_dir).and_then(|keys| wireguard::public_keys(&keys))?;
-    set_keys(config, &keys);
-    Ok(Some(keys))
-}
-
-/// Gives the roles that encrypt these keys.
-pub(super) fn set_keys(config: &mut Config, keys: &PublicKeys) {
-    let agent = config.home_agent.as_mut().and_then(|agent| agent.config.encryption.as_deref_mut());
-    let router = config.mobile_router.as_mut().and_then(|router| router.encryption.as_mut());
-    for settings in agent.into_iter().chain(router) {
-        settings.keys.clone_from(&keys.keys);
-        settings.former.clone_from(&keys.former);
-        settings.renewals = keys.renewals();
-    }
-}
-
 /// The store of the fleet, with what tells the keys that all members have to have.
 #[cfg(feature = "fleet")]
 fn fleet_options(config: &Config) -> Option<FleetOptions> {
@@ -135,16 +94,6 @@ fn fleet_options(config: &Config) -> Option<FleetOptions> {
     let own = config.home_agent.as_ref().and_then(|agent| agent.config.encryption.as_ref());
     options.store.encryption = own.and_then(|own| own.fingerprint());
     Some(options)
-}
-
-/// Keeps the encryption of a running daemon, keys included: changing it needs a restart.
-pub(super) fn keep_encryption(old: &Config, new: &mut Config) {
-    if let (Some(old), Some(new)) = (&old.home_agent, &mut new.home_agent) {
-        new.config.encryption.clone_from(&old.config.encryption);
-    }
-    if let (Some(old), Some(new)) = (&old.mobile_router, &mut new.mobile_router) {
-        new.encryption.clone_from(&old.encryption);
-    }
 }
 
 /// The options of the host for these roles.
@@ -173,7 +122,8 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         device: TUNNEL_DEVICE.to_owned(),
         dsmip_addresses: udp_encap_addresses(config),
         udp6_addresses: udp6_addresses(config),
-        encryption: encryption(config),
+        #[cfg(feature = "bpf")]
+        encryption: super::encryption::mode(config),
         bonding: config.bonds(),
         max_tunnels: number(bindings).saturating_add(EXTRA_TUNNELS),
         max_contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),

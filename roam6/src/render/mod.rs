@@ -6,6 +6,7 @@ pub(crate) mod event;
 pub(crate) mod fleet;
 #[cfg(feature = "relay")]
 pub(crate) mod flows;
+#[cfg(feature = "bpf")]
 pub(crate) mod keys;
 pub(crate) mod ldm;
 pub(crate) mod metrics;

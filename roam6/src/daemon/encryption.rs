@@ -1,0 +1,95 @@
+//! The encrypted paths of the roles, which only the BPF data plane has: how they are configured, and their keys, which are made at the
+//! first start, outlive a reload, and are renewed by `roam6 keygen --renew`. At a renewal the file is written first: whatever ends the
+//! daemon after that, the next one has the new keys, and those before. Then the roles are told. A mobile router tells its home agents at
+//! once, a home agent its mobile routers with the next acknowledgement, and packets take the former keys until the new ones have a session.
+
+use super::{Daemon, Level};
+use crate::config::Config;
+use crate::exit::Failure;
+use roam6_linux::wireguard::{self, Encryption, PublicKeys};
+use roam6_proto::contract::command::{HomeAgentCommand, MobileRouterCommand};
+use roam6_proto::{Command, Input};
+
+/// Whether paths are encrypted. A mobile router that encrypts does so always.
+pub(super) fn mode(config: &Config) -> Encryption {
+    let agent = config.home_agent.as_ref().and_then(|agent| agent.config.encryption.as_deref());
+    let router = config.mobile_router.as_ref().and_then(|router| router.encryption.as_ref());
+    match (agent, router) {
+        (None, None) => Encryption::Off,
+        (Some(agent), None) if !agent.required => Encryption::Offered,
+        // The tunnels of the other role are unencrypted.
+        (None, Some(_)) if config.home_agent.is_some() => Encryption::Offered,
+        (Some(agent), Some(_)) if !agent.required => Encryption::Offered,
+        (Some(_), None) if config.mobile_router.is_some() => Encryption::Offered,
+        _ => Encryption::Required,
+    }
+}
+
+/// Gives the roles the public keys of this host, whose private ones are made at the first start.
+///
+/// # Errors
+/// They cannot be read or written, or the kernel has no WireGuard.
+pub(super) fn take_keys(config: &mut Config) -> Result<Option<PublicKeys>, Failure> {
+    if mode(config) == Encryption::Off {
+        return Ok(None);
+    }
+    let keys = wireguard::load_or_create(&config.state_dir).and_then(|keys| wireguard::public_keys(&keys))?;
+    set_keys(config, &keys);
+    Ok(Some(keys))
+}
+
+/// Gives the roles that encrypt these keys.
+fn set_keys(config: &mut Config, keys: &PublicKeys) {
+    let agent = config.home_agent.as_mut().and_then(|agent| agent.config.encryption.as_deref_mut());
+    let router = config.mobile_router.as_mut().and_then(|router| router.encryption.as_mut());
+    for settings in agent.into_iter().chain(router) {
+        settings.keys.clone_from(&keys.keys);
+        settings.former.clone_from(&keys.former);
+        settings.renewals = keys.renewals();
+    }
+}
+
+/// Keeps the encryption of a running daemon, keys included: changing it needs a restart. Returns whether it was to change.
+pub(super) fn keep_encryption(old: &Config, new: &mut Config) -> bool {
+    let is_changed = is_encryption_changed(old, new);
+    if let (Some(old), Some(new)) = (&old.home_agent, &mut new.home_agent) {
+        new.config.encryption.clone_from(&old.config.encryption);
+    }
+    if let (Some(old), Some(new)) = (&old.mobile_router, &mut new.mobile_router) {
+        new.encryption.clone_from(&old.encryption);
+    }
+    is_changed
+}
+
+/// Whether `encrypt` is another; the keys are not of the file.
+fn is_encryption_changed(old: &Config, new: &Config) -> bool {
+    let agent = |config: &Config| Some(config.home_agent.as_ref()?.config.encryption.as_ref()?.required);
+    let router = |config: &Config| Some(config.mobile_router.as_ref()?.encryption.as_ref()?.required);
+    (agent(old), router(old)) != (agent(new), router(new))
+}
+
+impl Daemon {
+    /// Renews the keys.
+    ///
+    /// # Errors
+    /// Nothing is encrypted, the keys before the present ones are still in use, or the file cannot be written. Nothing has changed
+    /// then.
+    pub(super) fn renew_keys(&mut self) -> Result<(), String> {
+        #[cfg(feature = "fleet")]
+        if self.config.fleet.as_ref().is_some_and(|fleet| !fleet.store.is_empty()) {
+            let why = "the members of a fleet have the same keys, which are replaced while all are stopped: see docs/fleet.md";
+            return Err(format!("keys not renewed: {why}"));
+        }
+        let keys = self.host.renew_keys().map_err(|error| error.to_string())?;
+        set_keys(&mut self.config, &keys);
+        self.keys = Some(keys);
+        self.log(Level::Info, "keys of encrypted paths renewed: each path takes its new one with the next session");
+        let agent = self.config.home_agent.as_ref().and_then(|agent| agent.config.encryption.clone());
+        let agent = agent.map(|own| Command::HomeAgent(HomeAgentCommand::ReloadKeys(own)));
+        let router = self.config.mobile_router.clone().filter(|router| router.encryption.is_some());
+        let router = router.map(|router| Command::MobileRouter(MobileRouterCommand::Reload(Box::new(router))));
+        let now = self.host.now();
+        self.feed(agent.into_iter().chain(router).map(|command| (now, Input::Command(command))).collect());
+        Ok(())
+    }
+}
