@@ -96,6 +96,8 @@ enum Phase {
         inbound: Direction,
         tuple: Tuple,
         since: Time,
+        /// Whether the buffers of the bearer are large.
+        enlarged: bool,
     },
 }
 
@@ -105,6 +107,17 @@ impl Link {
         match &self.phase {
             Phase::Open { outbound, inbound, .. } => (outbound.octets, inbound.octets),
             _ => (0, 0),
+        }
+    }
+
+    /// Enlarges the buffers once a destination has read much.
+    fn enlarge_buffers(&mut self) {
+        if let Phase::Open { outbound, inbound, enlarged, .. } = &mut self.phase
+            && !*enlarged
+            && outbound.octets.max(inbound.octets) >= sockets::MUCH
+        {
+            *enlarged = true;
+            sockets::set_buffers(&self.bearer, sockets::LARGE_BEARER_BUFFER);
         }
     }
 }
@@ -432,7 +445,8 @@ impl RelayService {
         };
         let Some(plain) = plain else { return Some(Event::Broken(id)) };
         let (outbound, inbound) = Default::default();
-        link.phase = Phase::Open { plain, outbound, inbound, tuple, since: now };
+        sockets::set_buffers(&link.bearer, sockets::BEARER_BUFFER);
+        link.phase = Phase::Open { plain, outbound, inbound, tuple, since: now, enlarged: false };
         self.busy.push_back(id);
         self.log_error(watched);
         None
@@ -548,9 +562,9 @@ impl RelayService {
 
     /// Moves octets of one connection.
     fn pump(&mut self, id: BearerId) {
-        let Some(Link { bearer, phase: Phase::Open { plain, outbound, inbound, .. } }) = self.links.get_mut(&id) else {
-            return;
-        };
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.enlarge_buffers();
+        let Link { bearer, phase: Phase::Open { plain, outbound, inbound, .. } } = link else { return };
         let progress = [outbound.run(plain, bearer, &mut self.buffer), inbound.run(bearer, plain, &mut self.buffer)];
         // An end that has closed its socket resets what is sent to it: nothing is received of it any more that would say so.
         let is_reset = || [&*plain, &*bearer].into_iter().any(|socket| sockets::pending_error(socket).is_some());

@@ -15,9 +15,16 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 /// The mark of packets that are delivered to the relay, as in bpf/abi.h.
 pub(super) const MARK: u32 = 0x7236_0000;
 
-/// Buffers, octets; the kernel takes twice as much, for its own structures too. A bearer needs the sum of the rates of all
-/// paths times the longest round trip: 100 Mbit/s and 80 ms. What the destination does not read stands here.
-const BEARER_BUFFER: Flag = 512 * 1024;
+/// Buffers, octets; the kernel takes twice as much, for its own structures too.
+///
+/// A bearer needs the sum of the rates of all paths times the longest round trip, in which a queue may have 100 ms: what the other
+/// paths deliver meanwhile waits for the data of the slowest one. The buffers of a connection that begins are for 100 Mbit/s and
+/// 40 ms: what its destination does not read stands in them. Those of one whose destination has read much are for 100 Mbit/s and
+/// 300 ms.
+pub(super) const BEARER_BUFFER: Flag = 512 * 1024;
+pub(super) const LARGE_BEARER_BUFFER: Flag = 4 * 1024 * 1024;
+/// Octets by which a destination has read much: more than all buffers on the way hold.
+pub(super) const MUCH: u64 = 4 * 1024 * 1024;
 const PLAIN_BUFFER: Flag = 128 * 1024;
 /// Octets that are handed to a path no earlier than they can be sent; those in the buffer can still take another.
 const NOT_SENT_LOW_WATER: Flag = 128 * 1024;
@@ -40,9 +47,14 @@ pub(super) fn tune_bearer(socket: &OwnedFd) {
     reset_on_close(socket, true);
     // Not every kernel has each of these for MPTCP; all work without.
     let _ = set(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
-    let _ = set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, BEARER_BUFFER);
-    let _ = set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BEARER_BUFFER);
     let _ = set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, NOT_SENT_LOW_WATER);
+}
+
+/// Sets the buffers of a bearer in use, which may only grow: the kernel drops what it has promised room for, and the connection
+/// stalls. An idle one has the kernel's: those set before the handshake of a subflow bound its window for good.
+pub(super) fn set_buffers(bearer: &OwnedFd, octets: Flag) {
+    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, octets);
+    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets);
 }
 
 /// What all plain connections have. Keepalives are answered by the kernel of this host, so it has to send its own, or it would
