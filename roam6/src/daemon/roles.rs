@@ -11,7 +11,7 @@ use roam6_linux::fleet::FleetOptions;
 use roam6_linux::wireguard::{self, Encryption, PublicKeys};
 use roam6_linux::{Backend, HostOptions};
 use roam6_proto::base::vec_set::VecSet;
-use roam6_proto::contract::config::nemo::{Authentication, Transport, UplinkConfig};
+use roam6_proto::contract::config::nemo::{Authentication, MobileRouterConfig, Transport, UplinkConfig};
 use roam6_wire::Bid;
 use std::net::Ipv6Addr;
 
@@ -143,7 +143,16 @@ pub(super) fn keep_encryption(old: &Config, new: &mut Config) {
         new.config.encryption.clone_from(&old.config.encryption);
     }
     if let (Some(old), Some(new)) = (&old.mobile_router, &mut new.mobile_router) {
-        new.encryption.clone_from(&old.encryption);
+        keep_router_encryption(old, new);
+    }
+}
+
+/// A file without `encrypt` may have what encryption excludes, such as a home link or connections over all uplinks: nothing of it
+/// applies before the restart.
+fn keep_router_encryption(old: &MobileRouterConfig, new: &mut MobileRouterConfig) {
+    match new.encryption.is_none() && old.encryption.is_some() {
+        true => new.clone_from(old),
+        false => new.encryption.clone_from(&old.encryption),
     }
 }
 
@@ -185,5 +194,31 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
             || config.mobile_router.is_some()
             || config.mnn.is_some()
             || config.mnpp.is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roam6_proto::contract::config::nemo::{self, HomeNetwork};
+
+    #[test]
+    fn encryption_stays_with_all_that_it_excludes_until_the_restart() {
+        let of = |home_network, renewals: Option<u64>| {
+            let encryption = renewals.map(|renewals| nemo::Encryption { renewals, ..Default::default() });
+            MobileRouterConfig { home_network, encryption, ..Default::default() }
+        };
+        let kept = |old: &MobileRouterConfig, mut new: MobileRouterConfig| {
+            keep_router_encryption(old, &mut new);
+            (new.home_network, new.encryption.map(|encryption| encryption.renewals))
+        };
+        let (encrypted, plain) = (of(HomeNetwork::Virtual, Some(7)), of(HomeNetwork::Physical, None));
+        assert_eq!(
+            kept(&encrypted, plain.clone()),
+            (HomeNetwork::Virtual, Some(7)),
+            "a home link would be unencrypted"
+        );
+        assert_eq!(kept(&encrypted, of(HomeNetwork::Virtual, Some(0))), (HomeNetwork::Virtual, Some(7)), "its keys");
+        assert_eq!(kept(&plain, of(HomeNetwork::Virtual, Some(0))), (HomeNetwork::Virtual, None));
     }
 }
