@@ -196,6 +196,7 @@ pub(crate) fn validate(
     let ingress = ingress(&section, diagnostics);
     let encryption = encrypt::validate(section.encrypt.as_ref(), has_udp, diagnostics);
     check_encryption(&section, &uplinks, encryption.is_some(), diagnostics);
+    let default_home = if encryption.is_some() { HomeNetwork::Virtual } else { HomeNetwork::default() };
     let home_agents = section.home_agents.len();
     let flows = flow::validate(section.flow, (&uplinks, &ingress), (sharing, has_udp, home_agents), diagnostics);
     if let Some(written) = section.encrypt.as_ref().filter(|_| encryption.is_some() && has_bonding(&flows)) {
@@ -211,7 +212,7 @@ pub(crate) fn validate(
     Some(MobileRouterConfig {
         home_address: HomeAddress(section.home_address.into_inner()),
         home_prefix: section.home_prefix.into_inner(),
-        home_network: section.home.unwrap_or_default(),
+        home_network: section.home.unwrap_or(default_home),
         home_agents: section.home_agents.into_iter().map(Spanned::into_inner).collect(),
         home_agents_ipv4: section.home_agents_ipv4.into_iter().map(Spanned::into_inner).collect(),
         prefixes: section.prefixes.into_inner().into_iter().map(Spanned::into_inner).collect(),
@@ -235,7 +236,8 @@ pub(crate) fn validate(
     })
 }
 
-/// Encryption needs a key that both ends share, and a device for each uplink.
+/// Encryption needs a key that both ends share, and a device for each uplink. It excludes a home link, which any host of a visited
+/// link can claim to be: there packets would leave unencrypted.
 fn check_encryption(section: &Section, uplinks: &[UplinkConfig], is_on: bool, diagnostics: &mut Diagnostics<'_>) {
     let Some(written) = section.encrypt.as_ref().filter(|_| is_on) else { return };
     if section.auth.as_ref().is_some_and(|auth| **auth == AuthMethod::None) {
@@ -246,6 +248,10 @@ fn check_encryption(section: &Section, uplinks: &[UplinkConfig], is_on: bool, di
         let what = format!("bid {} is too high for an encrypted path", uplink.bid);
         let hint = format!("choose one below {MAX_WIREGUARD_BID}");
         diagnostics.report(written.span(), what, &hint);
+    }
+    if section.home == Some(HomeNetwork::Physical) || section.home_and_away.as_ref().is_some_and(|both| **both) {
+        let hint = "leave home and home_and_away out, so that no link counts as the home link, or leave encrypt out";
+        diagnostics.report(written.span(), "data on a home link is not encrypted", hint);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::exit::Failure;
 use roam6_linux::wireguard::{self, Encryption, PublicKeys};
 use roam6_proto::contract::command::{HomeAgentCommand, MobileRouterCommand};
+use roam6_proto::contract::config::nemo::MobileRouterConfig;
 use roam6_proto::{Command, Input};
 
 /// Whether paths are encrypted. A mobile router that encrypts does so always.
@@ -56,9 +57,18 @@ pub(super) fn keep_encryption(old: &Config, new: &mut Config) -> bool {
         new.config.encryption.clone_from(&old.config.encryption);
     }
     if let (Some(old), Some(new)) = (&old.mobile_router, &mut new.mobile_router) {
-        new.encryption.clone_from(&old.encryption);
+        keep_router_encryption(old, new);
     }
     is_changed
+}
+
+/// A file without `encrypt` may have what encryption excludes, such as a home link or connections over all uplinks: nothing of it
+/// applies before the restart.
+fn keep_router_encryption(old: &MobileRouterConfig, new: &mut MobileRouterConfig) {
+    match new.encryption.is_none() && old.encryption.is_some() {
+        true => new.clone_from(old),
+        false => new.encryption.clone_from(&old.encryption),
+    }
 }
 
 /// Whether `encrypt` is another; the keys are not of the file.
@@ -91,5 +101,31 @@ impl Daemon {
         let now = self.host.now();
         self.feed(agent.into_iter().chain(router).map(|command| (now, Input::Command(command))).collect());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roam6_proto::contract::config::nemo::{self, HomeNetwork};
+
+    #[test]
+    fn encryption_stays_with_all_that_it_excludes_until_the_restart() {
+        let of = |home_network, renewals: Option<u64>| {
+            let encryption = renewals.map(|renewals| nemo::Encryption { renewals, ..Default::default() });
+            MobileRouterConfig { home_network, encryption, ..Default::default() }
+        };
+        let kept = |old: &MobileRouterConfig, mut new: MobileRouterConfig| {
+            keep_router_encryption(old, &mut new);
+            (new.home_network, new.encryption.map(|encryption| encryption.renewals))
+        };
+        let (encrypted, plain) = (of(HomeNetwork::Virtual, Some(7)), of(HomeNetwork::Physical, None));
+        assert_eq!(
+            kept(&encrypted, plain.clone()),
+            (HomeNetwork::Virtual, Some(7)),
+            "a home link would be unencrypted"
+        );
+        assert_eq!(kept(&encrypted, of(HomeNetwork::Virtual, Some(0))), (HomeNetwork::Virtual, Some(7)), "its keys");
+        assert_eq!(kept(&plain, of(HomeNetwork::Virtual, Some(0))), (HomeNetwork::Virtual, None));
     }
 }

@@ -69,6 +69,24 @@ fn a_virtual_home_network_has_no_home_link() {
     assert!(line.starts_with("r.toml:6:17: home_and_away needs a home link;"), "{line}");
 }
 
+/// On a home link packets leave unencrypted, and any host of a visited link can advertise the home prefix.
+#[test]
+fn a_mobile_router_that_encrypts_has_no_home_link() {
+    use roam6_proto::contract::config::nemo::HomeNetwork;
+    let key = "01".repeat(20);
+    let pair =
+        format!("to_home_agent = {{ spi = 500, key = \"{key}\" }}, to_mobile = {{ spi = 501, key = \"{key}\" }}");
+    let keyed = format!("ipsec = {{ integrity = \"hmac-sha1-96\", {pair} }}\nencrypt = true\n");
+    let with = |lines: &str| read(&MR.replacen("auth = \"none\"\n", &format!("{keyed}{lines}"), 1));
+    for lines in ["", "home = \"virtual\"\n"] {
+        assert_eq!(with(lines).unwrap().mobile_router.unwrap().home_network, HomeNetwork::Virtual, "{lines}");
+    }
+    for lines in ["home = \"physical\"\n", "sharing = \"standby\"\nhome_and_away = true\n"] {
+        let line = &with(lines).unwrap_err()[0];
+        assert!(line.contains("data on a home link is not encrypted"), "{line}");
+    }
+}
+
 #[test]
 fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     assert_eq!(
