@@ -50,6 +50,9 @@ const RULE_FOREIGN_SOURCE: u32 = 1110;
 /// Locally generated packets from the home address take the tunnel. Before the next rule, so that the router's own
 /// programs use the home address, and their connections survive handovers.
 const RULE_FROM_HOME_ADDRESS: u32 = 1120;
+/// Packets of the mobile network that no rule has led into the tunnel, as before the first registration, take no other way if data
+/// is to be encrypted: the host may have a default route of its own, most often one of IPv4.
+const RULE_UNENCRYPTED: u32 = 1130;
 /// Packets from a care-of address take that uplink.
 const RULE_FROM_CARE_OF_ADDRESS: u32 = 1200;
 
@@ -257,6 +260,7 @@ impl MobileRouter {
     /// foreign source are rejected (RFC 3963 §6.5, §9).
     fn put_mobile_network(&self, plan: &mut Plan) {
         self.put_spoofing_filter(plan);
+        self.put_unencrypted_filter(plan);
         for prefix in self.networks() {
             plan.put(Item::rule(RULE_TO_MOBILE_NETWORK, Prefix::ALL, prefix, RouteTable::MAIN));
             plan.put(Item::route(RouteTable::MAIN, prefix, UNREACHABLE_METRIC, NextHop::Unreachable));
@@ -300,6 +304,26 @@ impl MobileRouter {
         }
     }
 
+    fn put_unencrypted_filter(&self, plan: &mut Plan) {
+        if !self.encrypts() {
+            return;
+        }
+        if self.networks().any(Prefix::is_ipv4) {
+            plan.put(Item::route(UNREACHABLE_TABLE, Prefix::ALL_IPV4, DEFAULT_METRIC, NextHop::Unreachable));
+        }
+        let home = Prefix::host(self.config.home_address.0);
+        for source in self.networks().chain([home]) {
+            for interface in self.inside() {
+                plan.put(incoming_rule(RULE_UNENCRYPTED, source, interface, UNREACHABLE_TABLE));
+            }
+        }
+    }
+
+    /// The incoming interfaces of packets whose source address is trusted.
+    fn inside(&self) -> impl Iterator<Item = &str> {
+        self.ingress.iter().map(|ingress| ingress.config.interface.as_str()).chain([LOOPBACK])
+    }
+
     /// Away from home, the home address is on the first ingress interface that is up, or on the loopback interface
     /// while none is, so that the tunnel and its probes do not depend on an ingress interface. On the home link it is
     /// on the uplink, once the de-registration was sent.
@@ -336,9 +360,8 @@ impl MobileRouter {
             plan.put(Item::route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Tunnel(TUNNEL)));
         }
         let home = Prefix::host(self.config.home_address.0);
-        let inside = || self.ingress.iter().map(|ingress| ingress.config.interface.as_str()).chain([LOOPBACK]);
         for prefix in self.networks() {
-            for interface in inside() {
+            for interface in self.inside() {
                 plan.put(incoming_rule(RULE_FROM_MOBILE_NETWORK, prefix, interface, TUNNEL_TABLE));
             }
         }

@@ -11,6 +11,7 @@ use roam6_wire::mobility::WireguardKey;
 
 const OURS: PublicKey = PublicKey([1; 32]);
 const THEIRS: PublicKey = PublicKey([2; 32]);
+const UNREACHABLE: RouteTable = RouteTable(6_274_999);
 
 fn encrypting(sharing: LoadSharing) -> MobileRouterConfig {
     let keys = (0..4).map(|bid| (Bid(bid), OURS)).collect();
@@ -82,6 +83,36 @@ fn home_agent_without_a_key_gets_no_data() {
     assert!(ended.iter().any(|update| update.message.lifetime_units == 0), "the binding ends");
     assert_eq!(bench.fault(), Some(FaultKind::NotEncrypted));
     assert!(format!("{outputs:?}").contains("write encrypt = true in its [home_agent]"));
+}
+
+/// A host with a default route of IPv4 of its own would forward these packets by it.
+#[test]
+fn mobile_network_has_no_other_way_before_the_first_registration() {
+    let prefixes = vec![net("2001:db8:f00::/56"), net("10.1.0.0/24")];
+    for is_encrypted in [true, false] {
+        let encryption = encrypting(LoadSharing::Single).encryption.filter(|_| is_encrypted);
+        let mut bench = TestBed::new(MobileRouterConfig { prefixes: prefixes.clone(), encryption, ..config() });
+        bench.link(WIFI, true);
+        bench.advertise(WIFI, "2001:db8:1::/64");
+        assert!(bench.tunnel().is_none());
+        let has = |wanted: &dyn Fn(&Item) -> bool| bench.plan.iter().any(|(_, item)| wanted(item));
+        for source in prefixes.iter().copied().chain([Prefix::host(ip("2001:db8::100"))]) {
+            for incoming in ["lan", "lo"] {
+                let stops = |item: &Item| match item {
+                    Item::Rule(rule) => {
+                        (rule.source, rule.iif.as_deref(), rule.table) == (source, Some(incoming), UNREACHABLE)
+                    }
+                    _ => false,
+                };
+                assert_eq!(has(&stops), is_encrypted, "{source} {incoming}");
+            }
+        }
+        let is_unreachable = |item: &Item| match item {
+            Item::Route(route) => (route.table, route.destination) == (UNREACHABLE, Prefix::ALL_IPV4),
+            _ => false,
+        };
+        assert_eq!(has(&is_unreachable), is_encrypted);
+    }
 }
 
 /// A mobile router with one encrypted path, and the update by which it registers a second uplink.
