@@ -4,6 +4,8 @@ mod apply;
 mod backend;
 #[cfg(feature = "bpf")]
 mod bpf;
+#[cfg(feature = "dcc")]
+mod channel_meter;
 pub mod clock;
 pub mod error;
 pub mod firewall;

@@ -88,7 +88,7 @@ impl Station {
         crate::bed::host::run_command(Command::new("iw").args([radio, "set", "netns", "name", host.name()]))?;
         host.output("sh", &["-c", JOIN]).context("the radio joins no channel")?;
         let config = format!(
-            "[geo]\ninterfaces = [\"radio0\"]\nbeacon = \"1s\"\npacket_data_rate = 4000000000\n\
+            "[geo]\ninterfaces = [\"radio0\"]\nbeacon = \"1s\"\npacket_data_rate = 4000000000\ncongestion_control = \"off\"\n\
              position = {{ latitude = 48.0, longitude = 11.00{number} }}\n[[geo.links]]\nname = \"gn0\"\naround = 1500\n"
         );
         let daemon = Daemon::start(&host, &config)?;

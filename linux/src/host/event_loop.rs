@@ -60,6 +60,8 @@ pub(super) const ICMP4_ERRORS: u64 = 10;
 pub(super) const PORTALS: u64 = 11;
 #[cfg(feature = "fleet")]
 pub(super) const FLEET: u64 = 12;
+#[cfg(feature = "dcc")]
+pub(super) const CHANNELS: u64 = 13;
 pub(super) const DAEMON: u64 = 16;
 
 impl Host {
@@ -207,6 +209,8 @@ impl Host {
             DSMIP => self.receive_ipv4(0),
             ICMP4_ERRORS => self.receive_ipv4(1),
             PORTALS => self.take_interception(),
+            #[cfg(feature = "dcc")]
+            CHANNELS => self.take_channel_readings(),
             #[cfg(feature = "fleet")]
             FLEET => {
                 let inputs = self.executor.fleet.take(FLEET_BATCH);

@@ -1,6 +1,8 @@
 //! The host, for the daemon's event loop: [`Host::wait`] returns what happened, [`Host::execute`] executes what the engines
 //! output. The daemon's own descriptors are waited for in the same place ([`Host::watch`]).
 
+#[cfg(feature = "dcc")]
+mod channels;
 mod event_loop;
 mod hints;
 mod interception;
@@ -65,6 +67,8 @@ pub struct Host {
     sender: RawSender,
     #[cfg(feature = "geo-security")]
     signing_keys: crate::signature::SigningKeys,
+    #[cfg(feature = "dcc")]
+    channel_meter: Option<crate::channel_meter::ChannelMeter>,
     executor: Executor,
     interfaces: VecSet<String>,
     links: VecMap<LinkId, LinkEvent>,
@@ -132,6 +136,8 @@ impl Host {
             sender: RawSender::open()?,
             #[cfg(feature = "geo-security")]
             signing_keys: options.signing_keys,
+            #[cfg(feature = "dcc")]
+            channel_meter: None,
             executor,
             interfaces: options.interfaces,
             all_addresses: options.all_addresses,
@@ -207,6 +213,10 @@ impl Host {
                 }
                 Output::InterceptionQuery(link) => self.check_interception(link),
                 Output::Frame(frame) => self.send_frame(frame),
+                #[cfg(feature = "dcc")]
+                Output::ChannelUseQuery(link) => self.measure_channel(link),
+                #[cfg(not(feature = "dcc"))]
+                Output::ChannelUseQuery(_) => {}
                 #[cfg(feature = "geo-security")]
                 Output::Sign(request) => self.queue_input(Input::Signed(self.signing_keys.sign(&request))),
                 #[cfg(feature = "geo-security")]

@@ -103,6 +103,20 @@ impl Outbox {
         self.outputs.push(Output::InterceptionQuery(link));
     }
 
+    /// Queries how busy the channel of a radio interface is.
+    #[cfg(feature = "dcc")]
+    pub fn query_channel_use(&mut self, link: LinkId) {
+        self.outputs.push(Output::ChannelUseQuery(link));
+    }
+
+    /// Removes and returns the frames from index `first` on for which `is_wanted` holds.
+    #[cfg(feature = "dcc")]
+    pub(crate) fn take_frames(&mut self, first: usize, is_wanted: impl Fn(&Frame) -> bool) -> Vec<Frame> {
+        let is_taken = |output: &mut Output| matches!(output, Output::Frame(frame) if is_wanted(frame));
+        let taken = self.outputs.extract_if(first.., is_taken);
+        taken.filter_map(|output| if let Output::Frame(frame) = output { Some(frame) } else { None }).collect()
+    }
+
     /// Has the host verify a signature.
     #[cfg(feature = "geo-security")]
     pub fn verify(&mut self, request: crate::contract::signature::VerificationRequest) {

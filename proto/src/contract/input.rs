@@ -51,6 +51,9 @@ pub enum Input {
     /// Whether a network intercepts connections: the answer to
     /// [`Output::InterceptionQuery`](crate::contract::output::Output).
     Interception(Interception),
+    /// How busy the channel of a radio is: the answer to
+    /// [`Output::ChannelUseQuery`](crate::contract::output::Output).
+    ChannelUse(ChannelUse),
     /// Whether a signature is valid: the answer to [`Output::Verify`](crate::contract::output::Output).
     Verified(VerificationResult),
     /// A signature: the answer to [`Output::Sign`](crate::contract::output::Output).
@@ -329,6 +332,26 @@ pub struct Interception {
     /// The URL that the response redirects to. Untrusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+}
+
+/// How busy the channel of a radio interface is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelUse {
+    /// The interface.
+    pub link: LinkId,
+    /// Whether it is outside the context of a basic service set (OCB mode, as ITS-G5 is).
+    pub is_ocb: bool,
+    /// What its driver has counted; `None` if it is no radio, has no channel, or does not count.
+    pub times: Option<ChannelTimes>,
+}
+
+/// Times on a channel, milliseconds, as its driver counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelTimes {
+    /// For which the channel was observed.
+    pub observed: u64,
+    /// For which it was busy.
+    pub busy: u64,
 }
 
 /// A traffic counter.

@@ -31,6 +31,9 @@ pub enum Output {
     /// Query whether the network of an interface intercepts connections, as a captive portal does. The host answers within
     /// seconds with one [`Interception`](crate::contract::input::Interception), unless the interface is gone by then.
     InterceptionQuery(LinkId),
+    /// Query how busy the channel of a radio interface is. The host answers with one
+    /// [`ChannelUse`](crate::contract::input::ChannelUse).
+    ChannelUseQuery(LinkId),
     /// Verify a signature.
     Verify(VerificationRequest),
     /// Sign a message.

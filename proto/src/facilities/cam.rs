@@ -7,7 +7,7 @@ use core::time::Duration;
 use roam6_wire::geo::{Coordinates, LongPositionVector};
 use std::collections::VecDeque;
 
-/// T_GenCamMin, which is also T_GenCam_DCC where no congestion control says otherwise.
+/// T_GenCamMin.
 pub const T_GEN_CAM_MIN: Duration = Duration::from_millis(100);
 /// T_GenCamMax.
 pub const T_GEN_CAM_MAX: Duration = Duration::from_millis(1000);
@@ -34,6 +34,8 @@ pub struct CamGenerator {
     roadside: bool,
     /// T_GenCam.
     t_gen_cam: Duration,
+    /// T_GenCam_DCC: T_GenCamMin where no congestion control says otherwise.
+    t_gen_cam_dcc: Duration,
     /// Messages in a row that only T_GenCam has triggered.
     cams_at_pace: u32,
     last: Option<(Time, LongPositionVector)>,
@@ -54,6 +56,7 @@ impl CamGenerator {
         CamGenerator {
             roadside,
             t_gen_cam: T_GEN_CAM_MAX,
+            t_gen_cam_dcc: T_GEN_CAM_MIN,
             cams_at_pace: 0,
             last: None,
             last_low: None,
@@ -61,11 +64,22 @@ impl CamGenerator {
         }
     }
 
+    /// The same station before its first message.
+    pub fn renewed(&self) -> CamGenerator {
+        CamGenerator { t_gen_cam_dcc: self.t_gen_cam_dcc, ..CamGenerator::new(self.roadside) }
+    }
+
+    /// Sets T_GenCam_DCC, within T_GenCamMin and T_GenCamMax.
+    #[cfg(feature = "dcc")]
+    pub fn set_t_gen_cam_dcc(&mut self, interval: Duration) {
+        self.t_gen_cam_dcc = interval.clamp(T_GEN_CAM_MIN, T_GEN_CAM_MAX);
+    }
+
     /// The CAM that is due at this position, if any; it then counts as sent.
     pub fn next_message(&mut self, now: Time, position: &LongPositionVector) -> Option<DueCam> {
         let Some((sent, last)) = &self.last else { return Some(self.generate(now, position)) };
         let since = now.since(*sent);
-        if since < T_GEN_CAM_MIN {
+        if since < self.t_gen_cam_dcc {
             return None;
         }
         if !self.roadside && has_changed(last, position) {
@@ -109,7 +123,7 @@ impl CamGenerator {
     pub fn deadline(&self, position: &LongPositionVector) -> Option<Time> {
         let (sent, last) = self.last.as_ref()?;
         let waits = !self.roadside && has_changed(last, position);
-        Some(*sent + if waits { T_GEN_CAM_MIN } else { self.t_gen_cam.max(T_GEN_CAM_MIN) })
+        Some(*sent + if waits { self.t_gen_cam_dcc } else { self.t_gen_cam.max(self.t_gen_cam_dcc) })
     }
 }
 

@@ -78,8 +78,14 @@ impl Facilities {
     /// number of events.
     pub fn change_station_id(&mut self) {
         self.station = (self.entropy.next_u64() & u64::from(u32::MAX)) as u32;
-        self.cam = CamGenerator::new(self.kind == ItsStationType::ROADSIDE_UNIT);
+        self.cam = self.cam.renewed();
         self.denm = DenmService::beginning_with((self.entropy.next_u64() & 0xffff) as u16);
+    }
+
+    /// Sets T_GenCam_DCC, the least interval of CAMs that congestion control allows.
+    #[cfg(feature = "dcc")]
+    pub fn set_least_cam_interval(&mut self, interval: Duration) {
+        self.cam.set_t_gen_cam_dcc(interval);
     }
 
     /// The local dynamic map.

@@ -2,7 +2,11 @@
 //! forwarded or discarded. IPv6 over it: EN 302 636-6-1.
 
 pub mod buffer;
+#[cfg(feature = "dcc")]
+pub mod congestion_control;
 pub mod contention;
+#[cfg(feature = "dcc")]
+pub mod dcc;
 pub mod dpd;
 pub mod echo;
 pub mod ego;

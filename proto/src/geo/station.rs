@@ -1,5 +1,7 @@
 //! A GeoNetworking station as an engine: the router, IPv6 over it, echo and facilities.
 
+#[cfg(feature = "dcc")]
+use super::congestion_control::RadioChannels;
 use super::echo::EchoService;
 use super::ipv6_adaptation::{AdvertisementEffect, Ipv6Adaptation, MAX_DESTINATIONS};
 #[cfg(feature = "geo-security")]
@@ -49,6 +51,8 @@ pub struct GeoStation {
     /// The virtual links as last requested from the host: link-layer address and MTU.
     requested_links: Option<(LinkAddress, u32)>,
     stopped: bool,
+    #[cfg(feature = "dcc")]
+    channels: RadioChannels,
 }
 
 /// An interface that carries GeoNetworking frames.
@@ -86,6 +90,8 @@ impl GeoStation {
             max_sdu: config.mib.max_sdu_size,
             max_area: f64::from(config.mib.max_area_size),
             max_advertised: config.advertised_links,
+            #[cfg(feature = "dcc")]
+            channels: RadioChannels::new(config.mib.congestion_control),
             router,
             adaptation: Ipv6Adaptation::new(config.virtual_links, config.advertised_links, &config.destinations),
             echoes,
@@ -153,6 +159,8 @@ impl GeoStation {
             }
         }
         self.router.set_link(now, event);
+        #[cfg(feature = "dcc")]
+        self.channels.set_link(now, event);
         #[cfg(feature = "geo-security")]
         if let Some(mtu) = self.interfaces_up.values().map(|radio| radio.mtu).min() {
             self.router.set_frame_mtu(mtu);
@@ -447,6 +455,8 @@ impl Engine for GeoStation {
         if self.stopped {
             return;
         }
+        #[cfg(feature = "dcc")]
+        let (first, address) = (out.outputs().len(), self.router.address().mid);
         match input {
             Input::Link(event) => self.link_changed(now, event, out),
             Input::Address(event) => self.adaptation.set_address(event),
@@ -465,6 +475,8 @@ impl Engine for GeoStation {
                 }
             }
             Input::Clock(clock) => self.router.set_clock(now, *clock),
+            #[cfg(feature = "dcc")]
+            Input::ChannelUse(measured) => self.channels.receive(now, measured, out),
             Input::Command(order) => self.execute(now, order, out),
             _ => {}
         }
@@ -477,10 +489,22 @@ impl Engine for GeoStation {
         while let Some(answer) = self.echoes.next_reply(now, ECHO) {
             self.send(now, answer, out);
         }
+        #[cfg(all(feature = "dcc", feature = "facilities"))]
+        if let Some(facilities) = &mut self.facilities {
+            facilities.set_least_cam_interval(self.channels.interval().unwrap_or_default());
+        }
         self.send_facility_messages(now, out);
         self.expire_advertised_links(now, out);
         self.request_virtual_links(out);
         self.request_addresses(out);
+        #[cfg(feature = "dcc")]
+        {
+            self.channels.gate(now, first, out);
+            if self.router.address().mid != address {
+                self.channels.discard_former(self.router.address().mid);
+            }
+            self.channels.query(now, out);
+        }
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -489,17 +513,20 @@ impl Engine for GeoStation {
         #[cfg(not(feature = "geo-security"))]
         let pseudonym_due = None;
         let adaptation_due = self.adaptation.deadline();
-        [self.router.deadline(), self.echoes.deadline(), self.facilities_due, pseudonym_due, adaptation_due]
-            .into_iter()
-            .flatten()
-            .min()
-            .filter(|_| !self.stopped)
+        #[cfg(feature = "dcc")]
+        let channels_due = self.channels.deadline();
+        #[cfg(not(feature = "dcc"))]
+        let channels_due = None;
+        let own = [self.router.deadline(), self.echoes.deadline(), self.facilities_due];
+        own.into_iter().chain([pseudonym_due, adaptation_due, channels_due]).flatten().min().filter(|_| !self.stopped)
     }
 
     fn view(&self, now: Time, view: &mut View) {
         let own = self.router.position(now);
         view.position = Some(self.router.position_view(now));
         view.areas.extend(self.adaptation.destinations());
+        #[cfg(feature = "dcc")]
+        view.channels.extend(self.channels.view());
         let groups = self.adaptation.groups();
         view.groups.extend(groups.map(|(link, group)| GroupView { link: link.to_owned(), group }));
         if let Some(facilities) = &self.facilities {

@@ -132,6 +132,7 @@ impl PathManager {
             | Input::Signed(_)
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
+            | Input::ChannelUse(_)
             | Input::Interception(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}

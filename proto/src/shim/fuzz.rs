@@ -234,6 +234,7 @@ impl Harness {
                 | Output::Frame(_)
                 | Output::LinkTrafficQuery(_)
                 | Output::PathTrafficQuery(_)
+                | Output::ChannelUseQuery(_)
                 | Output::InterceptionQuery(_)
                 | Output::Verify(_)
                 | Output::Sign(_) => {}

@@ -422,6 +422,7 @@ impl Engine for Shim {
             | Input::Fix(_)
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
+            | Input::ChannelUse(_)
             | Input::Interception(_)
             | Input::Verified(_)
             | Input::Signed(_) => {}

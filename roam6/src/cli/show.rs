@@ -46,6 +46,8 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Fa
         Part::Contexts => rendered(json, &view.contexts, || tables::contexts(&state)),
         Part::Stations => rendered(json, &view.stations, || tables::stations(&state)),
         Part::Position => rendered(json, &view.position, || tables::position(&state)),
+        #[cfg(feature = "dcc")]
+        Part::Channels => rendered(json, &view.channels, || tables::channels(&state)),
         Part::Networks => rendered(json, &view.networks, || tables::networks(&state)),
         Part::Ldm => rendered(json, &ldm::geojson(&state), || ldm::table(&state)),
         Part::Services => rendered(json, &view.services, || services::table(&state)),

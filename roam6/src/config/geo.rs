@@ -16,8 +16,8 @@ use roam6_proto::Fix;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::facilities::{Announcement, FacilitiesConfig};
 use roam6_proto::contract::config::geo::{
-    AreaForwarding, DestinationScope, FlowParameters, GeoConfig, GeoDestination, LinkScope, Mib, NonAreaForwarding,
-    PacketParameters, VirtualLink,
+    AreaForwarding, CongestionControl, DestinationScope, FlowParameters, GeoConfig, GeoDestination, LinkScope, Mib,
+    NonAreaForwarding, PacketParameters, VirtualLink,
 };
 use roam6_proto::geo::geometry;
 use roam6_wire::LinkAddress;
@@ -114,6 +114,7 @@ pub(crate) struct Section {
     range: Option<Spanned<u32>>,
     max_area: Option<Spanned<u32>>,
     packet_data_rate: Option<u32>,
+    congestion_control: Option<Spanned<CongestionControl>>,
     busy_poll: Option<Spanned<HumanDuration>>,
     awake: Option<Spanned<HumanDuration>>,
     facilities: Option<Spanned<FacilitiesTable>>,
@@ -121,7 +122,7 @@ pub(crate) struct Section {
     security: Option<geo_security::Section>,
 }
 
-plain_toml!(NonAreaForwarding, AreaForwarding, Shape, Resolution);
+plain_toml!(NonAreaForwarding, AreaForwarding, CongestionControl, Shape, Resolution);
 
 from_toml!(Section {
     interfaces,
@@ -142,6 +143,7 @@ from_toml!(Section {
     range,
     max_area,
     packet_data_rate,
+    congestion_control,
     busy_poll,
     awake,
     facilities,
@@ -328,8 +330,26 @@ fn to_mib(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Mib {
         max_area_size: diagnostics
             .number(&section.max_area, "max_area", 1..=u32::MAX)
             .unwrap_or(standard.max_area_size),
+        congestion_control: congestion_control(section.congestion_control.as_ref(), diagnostics),
         max_packet_data_rate: section.packet_data_rate.unwrap_or(standard.max_packet_data_rate),
         ..standard
+    }
+}
+
+/// On radios in OCB mode, unless the file says otherwise.
+fn congestion_control(
+    written: Option<&Spanned<CongestionControl>>,
+    diagnostics: &mut Diagnostics<'_>,
+) -> CongestionControl {
+    match written {
+        Some(mode) if cfg!(not(feature = "dcc")) && **mode != CongestionControl::Off => {
+            let hint = "build it with --features dcc";
+            diagnostics.report(mode.span(), "this roam6 was built without congestion control", hint);
+            CongestionControl::Off
+        }
+        Some(mode) => **mode,
+        None if cfg!(feature = "dcc") => CongestionControl::Auto,
+        None => CongestionControl::Off,
     }
 }
 

@@ -217,6 +217,8 @@ impl NodeState {
             position,
             areas,
             groups,
+            #[cfg(feature = "dcc")]
+            channels,
             networks,
             ldm: LdmView { station: _, stations: ldm_stations, events: ldm_events },
             services,
@@ -238,6 +240,8 @@ impl NodeState {
         self.append_rows(&mut lines, "state_position", position.as_slice());
         self.append_rows(&mut lines, "state_area", areas);
         self.append_rows(&mut lines, "state_group", groups);
+        #[cfg(feature = "dcc")]
+        self.append_rows(&mut lines, "state_channel", channels);
         self.append_rows(&mut lines, "state_ldm_station", ldm_stations);
         self.append_rows(&mut lines, "state_ldm_event", ldm_events);
         self.append_rows(&mut lines, "state_service", services);
@@ -281,6 +285,8 @@ impl NodeState {
             Part::Position => view.position.clone_from(&all.position),
             Part::Areas => view.areas.clone_from(&all.areas),
             Part::Groups => view.groups.clone_from(&all.groups),
+            #[cfg(feature = "dcc")]
+            Part::Channels => view.channels.clone_from(&all.channels),
             Part::Networks => view.networks.clone_from(&all.networks),
             Part::Ldm => view.ldm.clone_from(&all.ldm),
             Part::Services => view.services.clone_from(&all.services),

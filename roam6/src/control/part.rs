@@ -42,6 +42,9 @@ pub(crate) enum Part {
     /// Multicast groups on virtual links; shown by `roam6 geo groups`
     #[value(skip)]
     Groups,
+    /// Channels of GeoNetworking radios, with their congestion control (DCC)
+    #[cfg(feature = "dcc")]
+    Channels,
     /// Mobile networks of neighbouring routers, reached directly (MNPP)
     Networks,
     /// Local dynamic map: stations and events; GeoJSON with --json

@@ -126,7 +126,8 @@ mod tests {
         let state = sample::state();
         let lines = String::from_utf8(state.watch_lines(&[])).unwrap();
         let lines: Vec<String> = lines.lines().map(render).collect();
-        assert_eq!(lines.len(), if cfg!(feature = "fleet") { 12 } else { 11 });
+        let optional = [cfg!(feature = "fleet"), cfg!(feature = "dcc")];
+        assert_eq!(lines.len(), 11 + optional.iter().filter(|has| **has).count());
         assert!(lines[0].contains(" state_binding bid=1 care_of=2001:db8:2::1 "), "{}", lines[0]);
         assert!(
             lines[3].contains(" state_tunnel bid=1 changed=1h2m far=2001:db8:1::100/128,2001:db8:100::/56 "),

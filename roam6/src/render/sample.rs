@@ -134,6 +134,17 @@ pub(crate) fn state() -> NodeState {
         position: None,
         areas: Vec::new(),
         groups: Vec::new(),
+        #[cfg(feature = "dcc")]
+        channels: vec![roam6_proto::contract::view::ChannelView {
+            link: "wlan1".to_owned(),
+            busy: Some(412),
+            state: roam6_proto::contract::view::CongestionState::Active2,
+            interval: Duration::from_millis(400),
+            queued: 2,
+            sent: 1_012,
+            delayed: 310,
+            dropped: 4,
+        }],
         networks: Vec::new(),
         addresses: Vec::new(),
         ldm: LdmView::default(),

@@ -276,6 +276,24 @@ pub(crate) fn networks(state: &NodeState) -> Table {
     )
 }
 
+/// Radio channels with congestion control.
+#[cfg(feature = "dcc")]
+pub(crate) fn channels(state: &NodeState) -> Table {
+    Table::of(
+        &state.view.channels,
+        &[
+            ("LINK", |row| row.link.clone()),
+            ("BUSY", |row| row.busy.map_or_else(|| "-".to_owned(), |busy| format!("{}.{} %", busy / 10, busy % 10))),
+            ("STATE", |row| row.state.to_string()),
+            ("INTERVAL", |row| if row.interval.is_zero() { "-".to_owned() } else { format_duration(row.interval) }),
+            ("QUEUED", |row| row.queued.to_string()),
+            ("SENT", |row| row.sent.to_string()),
+            ("DELAYED", |row| row.delayed.to_string()),
+            ("DROPPED", |row| row.dropped.to_string()),
+        ],
+    )
+}
+
 /// Timers, the next first.
 pub(crate) fn timers(state: &NodeState) -> Table {
     let mut timers: Vec<_> = state.view.timers.iter().collect();

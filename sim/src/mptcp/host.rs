@@ -116,6 +116,7 @@ impl<E: Engine> Engine for MptcpHost<E> {
                     | Output::ActivityQuery(_)
                     | Output::LinkTrafficQuery(_)
                     | Output::PathTrafficQuery(_)
+                    | Output::ChannelUseQuery(_)
                     | Output::InterceptionQuery(_)
                     | Output::Verify(_)
                     | Output::Sign(_) => {}

@@ -225,8 +225,8 @@ impl World {
                     }
                 }
                 Output::LinkTrafficQuery(link) => self.deliver_soon(id, DatapathEvent::LinkTraffic(link)),
-                // No simulated network intercepts connections.
-                Output::InterceptionQuery(_) => {}
+                // No simulated network intercepts connections, and none has a radio channel.
+                Output::InterceptionQuery(_) | Output::ChannelUseQuery(_) => {}
                 Output::Frame(frame) => self.send_frame(id, &frame),
                 // No host of these worlds has certificates.
                 Output::Verify(_) | Output::Sign(_) => {}

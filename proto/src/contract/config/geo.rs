@@ -311,6 +311,28 @@ pub struct Mib {
     pub cbf_buffer: usize,
     /// itsGnDefaultTrafficClass.
     pub traffic_class: u8,
+    /// Where congestion control (DCC) limits what is sent.
+    #[serde(default, skip_serializing_if = "CongestionControl::is_off")]
+    pub congestion_control: CongestionControl,
+}
+
+/// Where decentralised congestion control (DCC) limits what is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CongestionControl {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// On radios in OCB mode, where the kernel measures the channel, while it is busy.
+    Auto,
+    /// On all radios where the kernel measures the channel, always.
+    On,
+}
+
+impl CongestionControl {
+    fn is_off(&self) -> bool {
+        *self == CongestionControl::Off
+    }
 }
 
 impl Default for Mib {
@@ -347,6 +369,7 @@ impl Default for Mib {
             broadcast_buffer: 1024 << 10,
             cbf_buffer: 256 << 10,
             traffic_class: 0,
+            congestion_control: CongestionControl::Off,
         }
     }
 }

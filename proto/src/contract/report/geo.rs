@@ -28,5 +28,9 @@ reports! {
         /// The station has another address and certificate; `dropped` packets of the former were still buffered.
         #[display("pseudonym changed: address {mid}, certificate {certificate}")]
         PseudonymChanged as "pseudonym_changed" { mid: LinkAddress, certificate: String, dropped: usize },
+        /// Congestion control of a radio is in another state; `busy` is the channel busy ratio in per mille, `interval` the
+        /// least time between two frames.
+        #[display("{link}: channel busy for {}.{} %, congestion control {state}, {} ms between frames", busy / 10, busy % 10, interval.as_millis())]
+        CongestionChanged { link: String, busy: u16, state: String, interval: Duration },
     }
 }

@@ -1,5 +1,7 @@
 //! State of a GeoNetworking station.
 
+#[cfg(feature = "dcc")]
+use super::state::CongestionState;
 use super::state::{PositionState, StationState};
 use core::time::Duration;
 use derive_more::Display;
@@ -103,3 +105,28 @@ pub struct GroupView {
 }
 
 crate::read_fields!(GroupView { link, group });
+
+/// The channel of a radio, with its congestion control.
+#[cfg(feature = "dcc")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChannelView {
+    /// Name of the interface.
+    pub link: String,
+    /// Channel busy ratio of the last 200 ms, per mille; `None` before the first measurement.
+    pub busy: Option<u16>,
+    /// The state of congestion control.
+    pub state: CongestionState,
+    /// The least time between two frames (T_off); zero without a limit.
+    pub interval: Duration,
+    /// Frames that wait.
+    pub queued: usize,
+    /// Frames sent so far.
+    pub sent: u64,
+    /// Frames that have waited so far.
+    pub delayed: u64,
+    /// Frames dropped so far, since too many waited, or they waited too long.
+    pub dropped: u64,
+}
+
+#[cfg(feature = "dcc")]
+crate::read_fields!(ChannelView { link, busy, state, interval, queued, sent, delayed, dropped });

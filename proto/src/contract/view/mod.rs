@@ -16,6 +16,8 @@ pub use counters::Counters;
 pub use facilities::{AnnouncementView, LdmEventView, LdmStationView, LdmView, ServiceView};
 #[cfg(feature = "fleet")]
 pub use fleet::{FleetView, MemberView};
+#[cfg(feature = "dcc")]
+pub use geo::ChannelView;
 pub use geo::{GroupView, PositionView, StationView, Trust};
 pub use link::{LinkView, QualityView, UsageView};
 pub use mnpp::NetworkView;
@@ -23,8 +25,9 @@ pub use mptcp::EndpointView;
 pub use nemo::{BindingView, InvitationView, PrefixView, TrafficView, TunnelView};
 pub use shim::{AddressView, ContextView};
 pub use state::{
-    BindingRole, BindingState, ContextState, EndpointState, FaultKind, GeneratedAddressState, GeneratedBy, LinkRole,
-    LinkState, LocatorProof, PathState, PositionState, PrefixRole, PrefixState, ReachabilityState, StationState,
+    BindingRole, BindingState, CongestionState, ContextState, EndpointState, FaultKind, GeneratedAddressState,
+    GeneratedBy, LinkRole, LinkState, LocatorProof, PathState, PositionState, PrefixRole, PrefixState,
+    ReachabilityState, StationState,
 };
 
 use crate::contract::config::geo::GeoDestination;
@@ -60,6 +63,10 @@ pub struct View {
     pub areas: Vec<GeoDestination>,
     /// Multicast groups with listeners on virtual links, other than those of neighbour discovery.
     pub groups: Vec<GroupView>,
+    /// Radio channels with congestion control.
+    #[cfg(feature = "dcc")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub channels: Vec<ChannelView>,
     /// Networks of neighbouring routers, reached directly.
     pub networks: Vec<NetworkView>,
     /// The local dynamic map.
@@ -89,6 +96,8 @@ crate::read_fields!(View {
     position,
     areas = Vec::new(),
     groups = Vec::new(),
+    #[cfg(feature = "dcc")]
+    channels = Vec::new(),
     networks = Vec::new(),
     ldm = LdmView::default(),
     services = Vec::new(),

@@ -267,6 +267,20 @@ named! {
         Known = "known",
     }
 
+    /// The state of congestion control on a channel (ETSI TS 102 687 §5.3).
+    CongestionState {
+        /// The channel is free enough.
+        Relaxed = "relaxed",
+        /// The first limit.
+        Active1 = "active 1",
+        /// The second limit.
+        Active2 = "active 2",
+        /// The third limit.
+        Active3 = "active 3",
+        /// The last limit.
+        Restrictive = "restrictive",
+    }
+
     /// The state of the ego position.
     PositionState {
         /// A position fix.

@@ -154,6 +154,7 @@ impl Harness {
                 | Output::ActivityQuery(_)
                 | Output::LinkTrafficQuery(_)
                 | Output::PathTrafficQuery(_)
+                | Output::ChannelUseQuery(_)
                 | Output::InterceptionQuery(_)
                 | Output::Verify(_)
                 | Output::Sign(_)

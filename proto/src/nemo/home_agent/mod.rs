@@ -222,6 +222,7 @@ impl Engine for HomeAgent {
             | Input::Signed(_)
             | Input::LinkTraffic(_)
             | Input::PathTraffic(_)
+            | Input::ChannelUse(_)
             | Input::Interception(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}

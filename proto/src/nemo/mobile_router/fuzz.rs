@@ -275,6 +275,7 @@ impl Harness {
                 | Output::ActivityQuery(_)
                 | Output::LinkTrafficQuery(_)
                 | Output::PathTrafficQuery(_)
+                | Output::ChannelUseQuery(_)
                 | Output::Verify(_)
                 | Output::Sign(_)
                 | Output::Frame(_) => {}

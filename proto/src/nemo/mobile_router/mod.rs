@@ -397,6 +397,7 @@ impl Engine for MobileRouter {
             | Input::Activity(_)
             | Input::Verified(_)
             | Input::Signed(_)
+            | Input::ChannelUse(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
             #[cfg(feature = "fleet")]

@@ -254,3 +254,14 @@ fn tickets_are_read_with_their_keys_and_pseudonyms_need_several() {
         assert!(problems.iter().any(|line| line.contains(problem)), "{text}: {problems:?}");
     }
 }
+
+#[cfg(feature = "dcc")]
+#[test]
+fn congestion_control_is_automatic_unless_it_is_written() {
+    use roam6_proto::contract::config::geo::CongestionControl::{Auto, Off, On};
+    let written = |line: &str| read(&format!("{STATION}{line}")).map(|config| config.geo.unwrap().config.mib);
+    for (line, mode) in [("", Auto), ("congestion_control = \"on\"", On), ("congestion_control = \"off\"", Off)] {
+        assert_eq!(written(line).unwrap().congestion_control, mode);
+    }
+    assert!(written("congestion_control = \"yes\"").is_err());
+}

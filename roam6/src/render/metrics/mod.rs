@@ -10,6 +10,8 @@ use crate::control::NodeState;
 use crate::daemon::handover_meter::{BUCKETS, Cause, Histogram, PathChange};
 use page::Page;
 use roam6_proto::base::vec_map::VecMap;
+#[cfg(feature = "dcc")]
+use roam6_proto::contract::view::ChannelView;
 use roam6_proto::contract::view::{LinkRole, LinkState, LinkView, QualityView, UsageView};
 
 /// With more paths than this, no path has metrics of its own.
@@ -52,6 +54,8 @@ pub(crate) fn render(state: &NodeState) -> String {
     usage(&mut page, &uplinks);
     changes(&mut page, state, &uplinks);
     handovers(&mut page, state);
+    #[cfg(feature = "dcc")]
+    channels(&mut page, state);
     #[cfg(feature = "fleet")]
     fleet::append(&mut page, &state.view);
     page.head("roam6_events_total", "counter", "Events by kind.");
@@ -79,6 +83,33 @@ pub(crate) fn render(state: &NodeState) -> String {
         page.sample(&[("result", name)], &count.to_string());
     }
     page.text
+}
+
+/// Radio channels with congestion control; no metric without one.
+#[cfg(feature = "dcc")]
+fn channels(page: &mut Page, state: &NodeState) {
+    type Value = fn(&ChannelView) -> Option<String>;
+    let rows = &state.view.channels;
+    let metrics: [(&str, &str, &str, Value); 4] = [
+        ("roam6_channel_busy_ratio", "gauge", "Channel busy ratio of each radio with congestion control.", |row| {
+            row.busy.map(|busy| format!("{}.{:03}", busy / 1000, busy % 1000))
+        }),
+        ("roam6_channel_interval_seconds", "gauge", "Least time between two frames, by congestion control.", |row| {
+            Some(format!("{}.{:03}", row.interval.as_secs(), row.interval.subsec_millis()))
+        }),
+        ("roam6_channel_delayed_total", "counter", "Frames delayed by congestion control.", |row| {
+            Some(row.delayed.to_string())
+        }),
+        ("roam6_channel_dropped_total", "counter", "Frames dropped by congestion control.", |row| {
+            Some(row.dropped.to_string())
+        }),
+    ];
+    for (name, kind, help, value) in metrics.into_iter().filter(|_| !rows.is_empty()) {
+        page.head(name, kind, help);
+        for (row, text) in rows.iter().filter_map(|row| Some((row, value(row)?))) {
+            page.sample(&[("interface", &row.link)], &text);
+        }
+    }
 }
 
 /// An uplink, with its labels.

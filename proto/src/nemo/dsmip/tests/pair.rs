@@ -251,6 +251,7 @@ impl Pair {
                     Output::ActivityQuery(_)
                     | Output::LinkTrafficQuery(_)
                     | Output::PathTrafficQuery(_)
+                    | Output::ChannelUseQuery(_)
                     | Output::InterceptionQuery(_)
                     | Output::Verify(_)
                     | Output::Sign(_)

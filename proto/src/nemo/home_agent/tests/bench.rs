@@ -204,6 +204,7 @@ impl TestBed {
                     Output::ActivityQuery(_)
                     | Output::LinkTrafficQuery(_)
                     | Output::PathTrafficQuery(_)
+                    | Output::ChannelUseQuery(_)
                     | Output::InterceptionQuery(_)
                     | Output::Verify(_)
                     | Output::Sign(_) => {}

@@ -28,6 +28,7 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
             Output::ActivityQuery(_)
             | Output::LinkTrafficQuery(_)
             | Output::PathTrafficQuery(_)
+            | Output::ChannelUseQuery(_)
             | Output::InterceptionQuery(_) => "sample",
             Output::Frame(_) => "frame",
             Output::Verify(_) => "verify",

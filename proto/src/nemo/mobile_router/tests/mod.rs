@@ -395,6 +395,7 @@ fn report_kinds(outputs: &[Output]) -> Vec<String> {
             | Output::ActivityQuery(_)
             | Output::LinkTrafficQuery(_)
             | Output::PathTrafficQuery(_)
+            | Output::ChannelUseQuery(_)
             | Output::InterceptionQuery(_)
             | Output::Verify(_)
             | Output::Sign(_)
