@@ -12,8 +12,18 @@ pub mod port {
     pub const CAM: u16 = 2001;
     /// Decentralised environmental notification (DENM).
     pub const DENM: u16 = 2002;
+    /// Topology of roads (MAPEM).
+    pub const MAPEM: u16 = 2003;
+    /// Signal phase and timing (SPATEM).
+    pub const SPATEM: u16 = 2004;
     /// Service announcement (SAEM).
     pub const SAEM: u16 = 2005;
+    /// Information of road signs (IVIM).
+    pub const IVIM: u16 = 2006;
+    /// Collective perception (CPM).
+    pub const CPM: u16 = 2009;
+    /// Awareness of vulnerable road users (VAM).
+    pub const VAM: u16 = 2018;
 }
 
 /// A BTP packet.

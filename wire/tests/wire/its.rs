@@ -93,7 +93,7 @@ fn messages_of_release_2_are_read() {
                 let temperature = alacarte.as_ref().and_then(|alacarte| alacarte.temperature);
                 assert_eq!(temperature, (name == "denm-pre-crash").then_some(-3), "{name}");
             }
-            Message::Saem(_) => panic!("{name}"),
+            _ => panic!("{name}"),
         }
         let has_additions =
             ["cam-extensions", "denm-linked-denms", "denm-linked-ivims", "denm-pre-crash"].contains(&name);
@@ -289,6 +289,7 @@ pub(crate) fn frame(message: &Message) -> Vec<u8> {
         Message::Cam(_) => port::CAM,
         Message::Denm(_) => port::DENM,
         Message::Saem(_) => port::SAEM,
+        _ => panic!("roam6 does not send it"),
     };
     let bytes = message.emit().expect("within all bounds");
     let payload = Btp { destination: port, source_or_info: SourceOrInfo::Information(0), payload: &bytes }.emit();

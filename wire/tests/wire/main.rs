@@ -13,6 +13,9 @@ mod ip4;
 #[cfg(feature = "its")]
 #[cfg(test)]
 mod its;
+#[cfg(feature = "its")]
+#[cfg(test)]
+mod its_received;
 #[cfg(test)]
 mod key_exchange;
 #[cfg(test)]
