@@ -1,9 +1,10 @@
-//! The facilities of one station: generation and reception of CAM, DENM and SAM.
+//! The facilities of one station: generation of CAM, DENM and SAM, and reception of those and other messages.
 
 use super::cam::{CamGenerator, DueCam};
 use super::cam_permissions;
 use super::denm::{DenmRecord, DenmService, Originator};
-use super::ldm::{EventSource, Ldm, LdmUpdate, StationUpdate};
+use super::ldm::{EventSource, Ldm, LdmUpdate, StationMessage, StationUpdate};
+use super::message_table::{self, MessageTable, MessageUpdate, Perception};
 use super::sam::SamGenerator;
 use super::service_table::{self, ServiceTable};
 use super::view;
@@ -18,7 +19,7 @@ use crate::geo::{Delivery, PacketRequest};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::btp::{Btp, SourceOrInfo, port};
-use roam6_wire::geo::{Area, ExtendedHeader, ItsStationType, TrafficClass, UpperProtocol};
+use roam6_wire::geo::{Area, ExtendedHeader, ItsStationType, LongPositionVector, TrafficClass, UpperProtocol};
 use roam6_wire::its::cam::{
     Awareness as CoopAwareness, Basic, Cam, Curvature, CurvatureConfidence, CurvatureMode, DriveDirection,
     HighFrequency, LowFrequency, Parameters, Roadside, Trailer, Vehicle, VehicleLength, VehicleLow, VehicleRole,
@@ -48,6 +49,7 @@ pub struct Facilities {
     denm: DenmService,
     sam: SamGenerator,
     ldm: Ldm,
+    messages: MessageTable,
     services: ServiceTable,
     /// For station IDs.
     entropy: Entropy,
@@ -63,6 +65,7 @@ impl Facilities {
             denm: DenmService::default(),
             sam: SamGenerator::new(config.announcement.take()),
             ldm: Ldm::default(),
+            messages: MessageTable::default(),
             services: ServiceTable::default(),
             entropy: entropy.independent(),
             config,
@@ -93,6 +96,11 @@ impl Facilities {
         &self.ldm
     }
 
+    /// Messages of other stations about their surroundings.
+    pub fn messages(&self) -> &MessageTable {
+        &self.messages
+    }
+
     /// The announcements of other stations.
     pub fn services(&self) -> &ServiceTable {
         &self.services
@@ -106,6 +114,7 @@ impl Facilities {
     /// The next message that is due; call again until `None`.
     pub fn next_message(&mut self, now: Time, own: Option<&EgoState>) -> Option<PacketRequest> {
         self.ldm.expire(now);
+        self.messages.expire(now);
         self.services.expire(now);
         if let Some(own) = own.filter(|own| own.has_fix && self.config.send_cams)
             && let Some(due) = self.cam.next_message(now, &own.position)
@@ -132,14 +141,14 @@ impl Facilities {
     pub fn receive(&mut self, now: Time, delivery: &Delivery<'_>, its_time: u64) -> Option<Report> {
         let packet = &delivery.packet;
         let Btp { destination, payload, .. } = Btp::parse(packet.upper_protocol, packet.payload)?.ok()?;
-        let is_ours = matches!(destination, port::CAM | port::DENM | port::SAEM);
-        if !is_ours || delivery.hop_limit_reached {
+        if !is_facilities_port(destination) || delivery.hop_limit_reached {
             return None;
         }
+        let source = packet.extended.source();
         match (destination, Message::parse(payload)) {
-            // §5.3.4.1: single hop. Who is farther away cannot fill the map.
-            (port::CAM, Ok(Message::Cam(_))) if !packet.extended.is_single_hop() => {
-                Some(dropped(DropReason::NotForUs, "CAM not sent by a neighbour"))
+            // EN 302 637-2 §5.3.4.1: single hop. Stations farther away cannot fill the map.
+            (port::CAM, Ok(Message::Cam(_))) | (port::VAM, Ok(Message::Vam(_))) if !packet.extended.is_single_hop() => {
+                Some(dropped(DropReason::NotForUs, "CAM or VAM not sent by a neighbour"))
             }
             (port::CAM, Ok(Message::Cam(cam)))
                 if delivery
@@ -148,22 +157,21 @@ impl Facilities {
             {
                 Some(dropped(DropReason::NotPermitted, "the certificate does not permit what the CAM contains"))
             }
-            (port::CAM, Ok(Message::Cam(cam))) => {
-                match self.ldm.put_station(now, its_time, packet.extended.source(), cam) {
-                    StationUpdate::Stored => None,
-                    StationUpdate::Older => {
-                        Some(dropped(DropReason::Replayed, "CAM older than the latest of its station"))
-                    }
-                    StationUpdate::Full => Some(full("ldm stations", super::ldm::MAX_STATIONS)),
-                }
+            (port::CAM, Ok(Message::Cam(cam))) => self.receive_station(now, its_time, source, StationMessage::Cam(cam)),
+            (port::VAM, Ok(Message::Vam(vam))) => self.receive_station(now, its_time, source, StationMessage::Vam(vam)),
+            (port::CPM, Ok(Message::Cpm(cpm))) => {
+                self.receive_message(now, its_time, source, cpm.header, Some(Perception::from(cpm.as_ref())))
+            }
+            (port, Ok(Message::Infrastructure(header))) if infrastructure_port(header.message_id) == Some(port) => {
+                self.receive_message(now, its_time, source, header, None)
             }
             (port::DENM, Ok(Message::Denm(denm))) => {
                 let place = denm.notification.management.position.place();
                 let area = match packet.extended {
                     ExtendedHeader::GeoBroadcast { area, .. } | ExtendedHeader::GeoAnycast { area, .. } => area,
-                    _ => Area::circle(place.unwrap_or(packet.extended.source().place), 1),
+                    _ => Area::circle(place.unwrap_or(source.place), 1),
                 };
-                let by = packet.extended.source().address.mid;
+                let by = source.address.mid;
                 let parameters = PacketParameters::default();
                 let record = DenmRecord { denm: *denm, area, lifetime: Duration::ZERO, parameters };
                 if delivery.permissions.is_some_and(|permissions| !record.is_permitted(permissions)) {
@@ -174,9 +182,40 @@ impl Facilities {
                 }
                 self.receive_denm(now, its_time, record, by)
             }
-            (port::SAEM, Ok(Message::Saem(saem))) => self.receive_sam(now, packet.extended.source().address.mid, saem),
+            (port::SAEM, Ok(Message::Saem(saem))) => self.receive_sam(now, source.address.mid, saem),
             (_, Ok(_)) => Some(dropped(DropReason::NotForUs, "message at the wrong BTP port")),
             (_, Err(error)) => Some(dropped(DropReason::Malformed, &error.to_string())),
+        }
+    }
+
+    fn receive_station(
+        &mut self,
+        now: Time,
+        its_time: u64,
+        source: &LongPositionVector,
+        message: StationMessage,
+    ) -> Option<Report> {
+        match self.ldm.put_station(now, its_time, source, message) {
+            StationUpdate::Stored => None,
+            StationUpdate::Older => {
+                Some(dropped(DropReason::Replayed, "CAM or VAM older than the latest of its station"))
+            }
+            StationUpdate::Full => Some(full("ldm stations", super::ldm::MAX_STATIONS)),
+        }
+    }
+
+    fn receive_message(
+        &mut self,
+        now: Time,
+        its_time: u64,
+        source: &LongPositionVector,
+        header: Header,
+        perception: Option<Perception>,
+    ) -> Option<Report> {
+        match self.messages.put(now, its_time, source, header, perception) {
+            MessageUpdate::Stored => None,
+            MessageUpdate::Older => Some(dropped(DropReason::Replayed, "message older than the latest of its station")),
+            MessageUpdate::Full => Some(full("ldm messages", message_table::MAX_MESSAGES)),
         }
     }
 
@@ -239,7 +278,7 @@ impl Facilities {
         let announces = own.and_then(|_| self.sam.deadline());
         let own = own.filter(|own| own.has_fix && self.config.send_cams);
         let speaks = own.and_then(|own| self.cam.deadline(&own.position));
-        let ends = [self.denm.deadline(), self.ldm.deadline(), self.services.deadline()];
+        let ends = [self.denm.deadline(), self.ldm.deadline(), self.messages.deadline(), self.services.deadline()];
         [speaks, announces].into_iter().chain(ends).flatten().min()
     }
 
@@ -249,6 +288,7 @@ impl Facilities {
         view.services.extend(self.services.iter().map(|sam| view::announcement(sam, now)));
         view.ldm.station = Some(self.station);
         view.ldm.stations.extend(self.ldm.stations().filter_map(|seen| view::station(seen, now)));
+        view.ldm.messages.extend(self.messages.iter().map(|known| view::message(known, now)));
         let tag = |name: EventId| {
             let mut own = self.denm.iter();
             own.find(|(own, _)| *own == name).map(|(_, tag)| tag)
@@ -312,6 +352,21 @@ impl Facilities {
             (later, since) = (place, time);
         }
         VehicleLow { role: VehicleRole::Default, exterior_lights: no_lights(), path_history: PathHistory(points) }
+    }
+}
+
+fn is_facilities_port(port: u16) -> bool {
+    let own = [port::CAM, port::DENM, port::SAEM];
+    let received = [port::MAPEM, port::SPATEM, port::IVIM, port::CPM, port::VAM];
+    own.contains(&port) || received.contains(&port)
+}
+
+fn infrastructure_port(message_id: u8) -> Option<u16> {
+    match message_id {
+        message::MAPEM => Some(port::MAPEM),
+        message::SPATEM => Some(port::SPATEM),
+        message::IVIM => Some(port::IVIM),
+        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The local dynamic map: stations of received CAMs and events of received DENMs, while they are valid (EN 302 895;
+//! The local dynamic map: stations of received CAMs and VAMs, and events of received DENMs, while they are valid (EN 302 895;
 //! receiving side of EN 302 637-3 §8.2.2).
 
 use super::denm::DenmRecord;
@@ -10,8 +10,8 @@ use crate::geo::location_table::is_plausible;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{LongPositionVector, Timestamp};
-use roam6_wire::its::cam::Cam;
 use roam6_wire::its::denm::Termination;
+use roam6_wire::its::{Cam, Vam};
 use std::collections::BTreeMap;
 
 /// Stations at most.
@@ -22,7 +22,9 @@ pub const MAX_EVENTS: usize = 512;
 pub const MAX_EVENTS_OF_ONE_STATION: usize = 64;
 
 /// Lifetime of a station after its last CAM: five may be lost.
-const STATION_LIFETIME: Duration = Duration::from_secs(5);
+const CAM_STATION_LIFETIME: Duration = Duration::from_secs(5);
+/// Lifetime of a vulnerable road user after its last VAM: three intervals (T_GenVamMax, TS 103 300-3).
+const VAM_STATION_LIFETIME: Duration = Duration::from_secs(15);
 /// Milliseconds by which the clock of another station may be ahead, as in the location table.
 const MAX_CLOCK_DIFFERENCE: u64 = 10_000;
 /// How long a terminated event is remembered, so that a late message does not restore it.
@@ -50,12 +52,21 @@ enum LdmKey {
 pub struct LdmStation {
     /// Its link-layer address.
     pub mid: LinkAddress,
-    /// Its last CAM.
-    pub cam: Box<Cam>,
+    /// Its last message.
+    pub message: StationMessage,
     /// When it was received.
     pub received: Time,
     /// The timestamp of its source position vector.
     timestamp: Timestamp,
+}
+
+/// A message with position and movement of its station.
+#[derive(Debug, Clone)]
+pub enum StationMessage {
+    /// Of a vehicle or a roadside unit.
+    Cam(Box<Cam>),
+    /// Of a vulnerable road user.
+    Vam(Box<Vam>),
 }
 
 /// An event of the LDM.
@@ -79,7 +90,7 @@ pub enum EventSource {
     Station(LinkAddress),
 }
 
-/// The effect of a CAM.
+/// The effect of a CAM or VAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StationUpdate {
     /// It is the latest of its station.
@@ -105,6 +116,18 @@ pub enum LdmUpdate {
     Full,
 }
 
+/// Whether a message with this timestamp in its source position vector is older than the known one; `its_time` in milliseconds
+/// of TAI since 2004. Somebody has delayed it, or played it back. As in the location table, one from the future never replaces
+/// one that is not, and is replaced by it.
+pub(super) fn is_older(timestamp: Timestamp, known: Timestamp, its_time: u64) -> bool {
+    let clock = Timestamp((its_time & u64::from(u32::MAX)) as u32);
+    match (is_plausible(timestamp, clock), is_plausible(known, clock)) {
+        (true, false) => false,
+        (false, true) => true,
+        _ => known.is_newer_than(timestamp),
+    }
+}
+
 /// Whether the times of a DENM are not later than `its_time`, as far as clocks differ.
 fn has_happened(record: &DenmRecord, its_time: u64) -> bool {
     let latest = record.reference_time().max(record.denm.notification.management.detection_time);
@@ -112,31 +135,27 @@ fn has_happened(record: &DenmRecord, its_time: u64) -> bool {
 }
 
 impl Ldm {
-    /// Updates a station from a CAM with this source position vector; `its_time` in milliseconds of TAI since 2004. A CAM
-    /// older than the known one changes nothing: somebody has delayed it, or played it back. As in the location table, one
-    /// from the future never replaces one that is not, and is replaced by it.
+    /// Updates a station from a message with this source position vector; `its_time` in milliseconds of TAI since 2004. A message
+    /// older than the known one changes nothing.
     pub fn put_station(
         &mut self,
         now: Time,
         its_time: u64,
         source: &LongPositionVector,
-        cam: Box<Cam>,
+        message: StationMessage,
     ) -> StationUpdate {
         let (mid, timestamp) = (source.address.mid, source.timestamp);
-        let clock = Timestamp((its_time & u64::from(u32::MAX)) as u32);
-        let is_older = |known: &LdmStation| match (is_plausible(timestamp, clock), is_plausible(known.timestamp, clock))
-        {
-            (true, false) => false,
-            (false, true) => true,
-            _ => known.timestamp.is_newer_than(timestamp),
-        };
         match self.stations.get(&mid) {
-            Some(known) if is_older(known) => return StationUpdate::Older,
+            Some(known) if is_older(timestamp, known.timestamp, its_time) => return StationUpdate::Older,
             None if self.stations.len() >= MAX_STATIONS => return StationUpdate::Full,
             _ => {}
         }
-        self.stations.insert(mid, LdmStation { mid, cam, received: now, timestamp });
-        self.expiry.set(LdmKey::Station(mid), now + STATION_LIFETIME);
+        let lifetime = match &message {
+            StationMessage::Cam(_) => CAM_STATION_LIFETIME,
+            StationMessage::Vam(_) => VAM_STATION_LIFETIME,
+        };
+        self.stations.insert(mid, LdmStation { mid, message, received: now, timestamp });
+        self.expiry.set(LdmKey::Station(mid), now + lifetime);
         StationUpdate::Stored
     }
 

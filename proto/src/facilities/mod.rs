@@ -1,5 +1,6 @@
 //! The facilities layer above GeoNetworking and BTP: cooperative awareness (CAM, EN 302 637-2), event notification
-//! (DENM, EN 302 637-3), service announcement (SAM, EN 302 890-1), and the local dynamic map (LDM, EN 302 895).
+//! (DENM, EN 302 637-3), service announcement (SAM, EN 302 890-1), and the local dynamic map (LDM, EN 302 895). Messages of
+//! vulnerable road users (VAM), of collective perception (CPM) and of infrastructure (MAPEM, SPATEM, IVIM) are received.
 //!
 //! Feature `facilities` leaves the messages' ASN.1 out of routers that have no room for it.
 
@@ -15,6 +16,8 @@ mod engine;
 pub mod fuzz;
 #[cfg(feature = "facilities")]
 pub mod ldm;
+#[cfg(feature = "facilities")]
+pub mod message_table;
 #[cfg(feature = "facilities")]
 pub mod sam;
 #[cfg(feature = "facilities")]

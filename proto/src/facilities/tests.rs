@@ -1,5 +1,6 @@
 //! Two stations that exchange CAMs and DENMs, and one that forges them.
 
+mod received;
 mod services;
 
 use super::ldm::MAX_EVENTS_OF_ONE_STATION;
@@ -147,6 +148,7 @@ fn as_from_station(request: &PacketRequest, station: u32) -> PacketRequest {
             denm.notification.management.action.station = station;
         }
         Message::Saem(saem) => saem.header.station_id = station,
+        _ => panic!("roam6 does not send it"),
     }
     PacketRequest { payload: [btp, &message.emit().unwrap()].concat(), ..request.clone() }
 }

@@ -1,36 +1,87 @@
 //! Views of the LDM and of service announcements for the control socket.
 
-use super::ldm::{LdmEvent, LdmStation};
+use super::ldm::{LdmEvent, LdmStation, StationMessage};
+use super::message_table::ReceivedMessage;
 use super::sam::SamGenerator;
 use super::service_table::{self, ReceivedSam};
 use crate::base::time::Time;
 use crate::contract::config::facilities::{EventId, RoutingAdvertisement};
-use crate::contract::view::{AnnouncementView, LdmEventView, LdmStationView, ServiceView};
+use crate::contract::view::{AnnouncementView, LdmEventView, LdmMessageView, LdmStationView, ServiceView};
 use core::net::Ipv6Addr;
-use roam6_wire::Prefix;
+use core::time::Duration;
 use roam6_wire::geo::ItsStationType;
-use roam6_wire::its::cam::HighFrequency;
+use roam6_wire::its::cam::{Cam, HighFrequency};
+use roam6_wire::its::common::{Heading, Speed};
 use roam6_wire::its::extension::Value;
 use roam6_wire::its::saem::{Address, Body, Routing, Service, values};
+use roam6_wire::its::vam::{Profile, Vam};
+use roam6_wire::{LinkAddress, Prefix};
 
-/// A station; `None` if its CAM has no place.
+/// A station; `None` if its message has no place.
 pub(super) fn station(seen: &LdmStation, now: Time) -> Option<LdmStationView> {
-    let parameters = &seen.cam.awareness.parameters;
+    let (mid, age) = (seen.mid, now.since(seen.received));
+    match &seen.message {
+        StationMessage::Cam(cam) => station_of_cam(cam, mid, age),
+        StationMessage::Vam(vam) => vulnerable_road_user(vam, mid, age),
+    }
+}
+
+fn station_of_cam(cam: &Cam, mid: LinkAddress, age: Duration) -> Option<LdmStationView> {
+    let parameters = &cam.awareness.parameters;
     let vehicle = match &parameters.high_frequency {
         HighFrequency::Vehicle(vehicle) => Some(vehicle),
         _ => None,
     };
     Some(LdmStationView {
-        station: seen.cam.header.station_id,
-        mid: seen.mid,
+        station: cam.header.station_id,
+        mid,
         kind: ItsStationType(parameters.basic.station_type).to_string(),
         place: parameters.basic.position.place()?,
-        speed: vehicle.map(|vehicle| vehicle.speed.value).filter(|speed| *speed < 16_383),
-        heading: vehicle.map(|vehicle| vehicle.heading.value).filter(|heading| *heading <= 3600),
+        speed: vehicle.and_then(|vehicle| known_speed(vehicle.speed)),
+        heading: vehicle.and_then(|vehicle| known_heading(vehicle.heading)),
         length: vehicle.map(|vehicle| vehicle.length.value).filter(|length| *length < 1022),
         width: vehicle.map(|vehicle| vehicle.width).filter(|width| *width < 61),
-        age: now.since(seen.received),
+        age,
     })
+}
+
+fn vulnerable_road_user(vam: &Vam, mid: LinkAddress, age: Duration) -> Option<LdmStationView> {
+    let parameters = &vam.awareness.parameters;
+    let kind = ItsStationType(parameters.basic.station_type);
+    let profile = parameters.low_frequency.as_ref().map(|low| low.profile).and_then(Profile::name);
+    Some(LdmStationView {
+        station: vam.header.station_id,
+        mid,
+        kind: profile.map_or_else(|| kind.to_string(), |profile| format!("{kind} ({profile})")),
+        place: parameters.basic.position.place()?,
+        speed: known_speed(parameters.high_frequency.speed),
+        heading: known_heading(parameters.high_frequency.heading),
+        length: None,
+        width: None,
+        age,
+    })
+}
+
+fn known_speed(speed: Speed) -> Option<u16> {
+    Some(speed.value).filter(|speed| *speed < 16_383)
+}
+
+fn known_heading(heading: Heading) -> Option<u16> {
+    Some(heading.value).filter(|heading| *heading <= 3600)
+}
+
+/// A message that describes more than its station.
+pub(super) fn message(known: &ReceivedMessage, now: Time) -> LdmMessageView {
+    LdmMessageView {
+        station: known.header.station_id,
+        mid: known.mid,
+        kind: known.kind().to_owned(),
+        place: known.perception.and_then(|perception| perception.place),
+        heading: known.perception.and_then(|perception| perception.orientation),
+        objects: known.perception.and_then(|perception| perception.objects),
+        count: known.count,
+        age: now.since(known.received),
+    }
 }
 
 /// An event; `None` if its DENM has no place.
@@ -117,6 +168,6 @@ fn routing_advertisement(routing: &Routing) -> Option<RoutingAdvertisement> {
         prefix: Prefix::new(address(&routing.prefix), routing.prefix_length)?,
         gateway: address(&routing.gateway),
         dns: dns.filter(|dns| !dns.is_unspecified()).collect(),
-        lifetime: core::time::Duration::from_secs(routing.lifetime.into()),
+        lifetime: Duration::from_secs(routing.lifetime.into()),
     })
 }

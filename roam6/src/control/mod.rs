@@ -220,7 +220,14 @@ impl NodeState {
             #[cfg(feature = "dcc")]
             channels,
             networks,
-            ldm: LdmView { station: _, stations: ldm_stations, events: ldm_events },
+            ldm:
+                LdmView {
+                    station: _,
+                    stations: ldm_stations,
+                    events: ldm_events,
+                    #[cfg(feature = "facilities")]
+                        messages: ldm_messages,
+                },
             services,
             #[cfg(feature = "fleet")]
             fleet,
@@ -244,6 +251,8 @@ impl NodeState {
         self.append_rows(&mut lines, "state_channel", channels);
         self.append_rows(&mut lines, "state_ldm_station", ldm_stations);
         self.append_rows(&mut lines, "state_ldm_event", ldm_events);
+        #[cfg(feature = "facilities")]
+        self.append_rows(&mut lines, "state_ldm_message", ldm_messages);
         self.append_rows(&mut lines, "state_service", services);
         self.append_rows(&mut lines, "state_network", networks);
         self.append_rows(&mut lines, "state_invitation", invitations);

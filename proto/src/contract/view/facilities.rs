@@ -12,13 +12,23 @@ use std::net::Ipv6Addr;
 pub struct LdmView {
     /// Station ID of this station; `None` without facilities.
     pub station: Option<u32>,
-    /// Stations known by CAM.
+    /// Stations known by CAM or VAM.
     pub stations: Vec<LdmStationView>,
     /// Events known by DENM.
     pub events: Vec<LdmEventView>,
+    /// Messages about the surroundings of their stations.
+    #[cfg(feature = "facilities")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<LdmMessageView>,
 }
 
-crate::read_fields!(LdmView { station, stations, events });
+crate::read_fields!(LdmView {
+    station,
+    stations,
+    events,
+    #[cfg(feature = "facilities")]
+    messages = Vec::new(),
+});
 
 /// A station of the local dynamic map.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,7 +37,7 @@ pub struct LdmStationView {
     pub station: u32,
     /// Its link-layer address.
     pub mid: LinkAddress,
-    /// Its station type.
+    /// Its station type, with the profile of a vulnerable road user.
     pub kind: String,
     /// Its position.
     pub place: Coordinates,
@@ -39,7 +49,7 @@ pub struct LdmStationView {
     pub length: Option<u16>,
     /// Vehicle width, 0.1 m.
     pub width: Option<u8>,
-    /// Age of its last CAM.
+    /// Age of its last CAM or VAM.
     pub age: Duration,
 }
 
@@ -67,6 +77,31 @@ pub struct LdmEventView {
 }
 
 crate::read_fields!(LdmEventView { name, tag, cause, sub_cause, quality, place, area, remaining });
+
+/// The messages of one type of a station, which describe its surroundings: CPM, MAPEM, SPATEM or IVIM.
+#[cfg(feature = "facilities")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LdmMessageView {
+    /// The station ID of the station.
+    pub station: u32,
+    /// Its link-layer address.
+    pub mid: LinkAddress,
+    /// The message type.
+    pub kind: String,
+    /// The position of the station, if the message contains it.
+    pub place: Option<Coordinates>,
+    /// The orientation of the station, tenths of a degree clockwise from north.
+    pub heading: Option<u16>,
+    /// The number of objects that the station perceives.
+    pub objects: Option<u8>,
+    /// The number of messages since the first one; starts again after 5 s without one.
+    pub count: u64,
+    /// Age of the last message.
+    pub age: Duration,
+}
+
+#[cfg(feature = "facilities")]
+crate::read_fields!(LdmMessageView { station, mid, kind, place, heading, objects, count, age });
 
 /// A service announcement (SAM).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -13,6 +13,8 @@ mod shim;
 mod state;
 
 pub use counters::Counters;
+#[cfg(feature = "facilities")]
+pub use facilities::LdmMessageView;
 pub use facilities::{AnnouncementView, LdmEventView, LdmStationView, LdmView, ServiceView};
 #[cfg(feature = "fleet")]
 pub use fleet::{FleetView, MemberView};
