@@ -8,6 +8,8 @@ use roam6_proto::LinkId;
 use roam6_wire::LinkAddress;
 use std::io;
 use std::mem::{size_of, zeroed};
+#[cfg(feature = "relay")]
+use std::net::SocketAddrV6;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// The flags of every socket that `nix` opens for packets.
@@ -102,14 +104,18 @@ pub(crate) fn stream_socket(protocol: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Accepts a connection.
+/// Accepts a connection; with the address of its peer, which getpeername(2) does not return of one that was reset meanwhile.
 #[cfg(feature = "relay")]
-pub(crate) fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
-    let (fd, nowhere) = (listener.as_fd().as_raw_fd(), std::ptr::null_mut());
-    // SAFETY: the kernel returns no address where there is no room for one.
-    let fd = check(unsafe { libc::accept4(fd, nowhere, nowhere.cast(), libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) })?;
+pub(crate) fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddrV6)> {
+    // SAFETY: all zeroes are a valid address.
+    let mut peer: libc::sockaddr_in6 = unsafe { zeroed() };
+    let mut length = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+    let (fd, flags) = (listener.as_fd().as_raw_fd(), libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
+    // SAFETY: the kernel writes at most `length` octets to `peer`.
+    let fd = check(unsafe { libc::accept4(fd, (&raw mut peer).cast(), &raw mut length, flags) })?;
     // SAFETY: the descriptor is new and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let accepted = unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok((accepted, SocketAddrV6::new(peer.sin6_addr.s6_addr.into(), u16::from_be(peer.sin6_port), 0, 0)))
 }
 
 /// Attaches a classic BPF filter to a socket.

@@ -486,11 +486,10 @@ impl RelayService {
     }
 
     fn accept_bearers(&mut self) {
-        while let Some(Ok(bearer)) = self.bearer_listener.as_ref().map(sys::accept) {
+        while let Some(Ok((bearer, peer))) = self.bearer_listener.as_ref().map(sys::accept) {
             sockets::tune_bearer(&bearer);
-            let home = sockets::ends_of(&bearer).map(|(peer, _)| *peer.ip());
             let facts = Facts { data_plane: &self.data_plane, routing: &self.routing };
-            let Some(id) = home.and_then(|home| self.engine.accept_bearer(home, &facts)) else { continue };
+            let Some(id) = self.engine.accept_bearer(*peer.ip(), &facts) else { continue };
             let watched = self.events.watch_changes(&bearer, Source::Bearer(id));
             self.links.insert(id, Link { bearer, phase: Phase::Idle(Partial::default()) });
             self.log_error(watched);
@@ -499,9 +498,10 @@ impl RelayService {
     }
 
     fn accept_connections(&mut self) {
-        while let Ok(plain) = sys::accept(&self.connection_listener) {
+        while let Ok((plain, peer)) = sys::accept(&self.connection_listener) {
             sockets::tune_plain(&plain, 0);
-            let Some(tuple) = sockets::tuple_of(&plain) else { continue };
+            // One that was reset meanwhile is joined too, so that its other end is reset at once.
+            let Some(tuple) = sockets::tuple_of(&plain, peer) else { continue };
             self.accepted.insert(tuple, plain);
             self.feed(Event::Accepted(tuple));
         }

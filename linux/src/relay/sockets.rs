@@ -163,9 +163,10 @@ pub(super) fn pending_error(socket: &OwnedFd) -> Option<Errno> {
     }
 }
 
-/// The end points of an accepted connection, as those of the packets that are received of it.
-pub(super) fn tuple_of(socket: &OwnedFd) -> Option<Tuple> {
-    let (peer, own) = ends_of(socket)?;
+/// The end points of a connection accepted from `peer`, as those of the packets that are received of it.
+pub(super) fn tuple_of(socket: &OwnedFd, peer: SocketAddrV6) -> Option<Tuple> {
+    let own: SockaddrIn6 = getsockname(socket.as_raw_fd()).ok()?;
+    let own = SocketAddrV6::from(own);
     Some(Tuple { source: *peer.ip(), source_port: peer.port(), destination: *own.ip(), destination_port: own.port() })
 }
 

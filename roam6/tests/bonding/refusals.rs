@@ -1,10 +1,11 @@
 //! Connections that their destination refuses, also after the relay has accepted them.
 
-use crate::bed::{Bed, PATIENCE, SERVER, Settings, expect, send_all};
+use crate::bed::{Bed, PATIENCE, SERVER, Settings, expect, reset, send_all};
 use crate::testbed::wait_or_report;
 use nix::libc;
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_connection_is_refused_as_its_destination_refuses_it() {
@@ -62,4 +63,21 @@ fn connections_accepted_early_are_reset_if_refused() {
     let (node, server) = bed.connect(6990);
     send_all(&node, b"still works");
     expect(&server, b"still works");
+}
+
+/// The relay may find a connection reset before it has accepted it. Without its peer's address the other end would be reset only
+/// with those whose handshake is late, after 10 s.
+#[test]
+fn connections_that_are_reset_at_once_are_reset_at_their_destination() {
+    const PORTS: std::ops::Range<u16> = 6950..6990;
+    let test = "connections_that_are_reset_at_once_are_reset_at_their_destination";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    for port in PORTS {
+        let (node, mut server) = bed.connect(port);
+        let began = Instant::now();
+        reset(node);
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset, "port {port}");
+        assert!(began.elapsed() < Duration::from_secs(5), "port {port}: {:?} {}", began.elapsed(), bed.flows());
+    }
+    assert_eq!(bed.flows()["counters"]["relayed"], PORTS.len());
 }
