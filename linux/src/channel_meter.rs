@@ -1,7 +1,7 @@
 //! How busy the channels of radios are: the survey of nl80211 (linux/nl80211.h).
 
 use crate::error::{Context, Error};
-use crate::netlink::attribute::{attribute, find, u32_of};
+use crate::netlink::attribute::{attribute, find, u32_of, u64_of};
 use crate::netlink::generic::Family;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -113,10 +113,6 @@ fn read_times(survey: &[u8]) -> Option<ChannelTimes> {
     find(info, NL80211_SURVEY_INFO_IN_USE)?;
     let observed = u64_of(find(info, NL80211_SURVEY_INFO_TIME)?)?;
     Some(ChannelTimes { observed, busy: u64_of(find(info, NL80211_SURVEY_INFO_TIME_BUSY)?)? })
-}
-
-fn u64_of(value: &[u8]) -> Option<u64> {
-    value.first_chunk().map(|octets| u64::from_ne_bytes(*octets))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The kernel's MPTCP connections and subflows: sock_diag(7), what iproute2 shows as `ss -M` and `ss -ti`.
 
 use crate::error::Error;
-use crate::netlink::attribute::{attribute, find, parse_attributes, u32_of};
+use crate::netlink::attribute::{attribute, find, parse_attributes, u32_of, u64_of};
 use crate::netlink::socket::{encode, exchange, open};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NetlinkBuffer};
 use netlink_sys::{Socket, protocols};
@@ -375,11 +375,11 @@ fn read_socket(reply: &[u8]) -> Option<SocketAddresses> {
 
 /// The number at an offset; 0 where there is none.
 fn number(octets: &[u8], at: usize) -> u32 {
-    octets.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |octets| u32::from_ne_bytes(*octets))
+    octets.get(at..).and_then(u32_of).unwrap_or_default()
 }
 
 fn number_u64(octets: &[u8], at: usize) -> u64 {
-    octets.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |octets| u64::from_ne_bytes(*octets))
+    octets.get(at..).and_then(u64_of).unwrap_or_default()
 }
 
 #[cfg(test)]

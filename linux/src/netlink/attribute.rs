@@ -51,6 +51,10 @@ pub(crate) fn u32_of(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|octets| u32::from_ne_bytes(*octets))
 }
 
+pub(crate) fn u64_of(value: &[u8]) -> Option<u64> {
+    value.first_chunk().map(|octets| u64::from_ne_bytes(*octets))
+}
+
 /// A string, without the zero that ends it.
 pub(crate) fn text_of(value: &[u8]) -> String {
     String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()

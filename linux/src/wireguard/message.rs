@@ -1,7 +1,7 @@
 //! Messages of WireGuard's generic netlink family (linux/wireguard.h).
 
 use crate::error::Error;
-use crate::netlink::attribute::{NESTED, attribute, find, parse_attributes, text_attribute, u16_of};
+use crate::netlink::attribute::{NESTED, attribute, find, parse_attributes, text_attribute, u16_of, u64_of};
 use crate::netlink::generic::Family;
 use core::time::Duration;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
@@ -77,8 +77,8 @@ pub(super) struct Peer {
 
 impl Peer {
     fn read(peer: &[u8]) -> Option<Peer> {
-        let octets = |kind| find(peer, kind).and_then(number).unwrap_or_default();
-        let handshake = find(peer, PEER_LAST_HANDSHAKE).and_then(number).filter(|seconds| *seconds != 0);
+        let octets = |kind| find(peer, kind).and_then(u64_of).unwrap_or_default();
+        let handshake = find(peer, PEER_LAST_HANDSHAKE).and_then(u64_of).filter(|seconds| *seconds != 0);
         let allowed = find(peer, PEER_ALLOWED_IPS).into_iter().flat_map(parse_attributes);
         Some(Peer {
             public_key: PublicKey(key_of(find(peer, PEER_PUBLIC_KEY)?)?),
@@ -199,11 +199,6 @@ fn read_socket_address(value: &[u8]) -> Option<SocketAddr> {
 fn read_prefix(value: &[u8]) -> Option<Prefix> {
     let address = <[u8; 16]>::try_from(find(value, ALLOWED_ADDRESS)?).ok()?;
     Prefix::new(address.into(), *find(value, ALLOWED_LENGTH)?.first()?)
-}
-
-/// The first eight octets as a number.
-fn number(value: &[u8]) -> Option<u64> {
-    value.first_chunk().copied().map(u64::from_ne_bytes)
 }
 
 fn key_of(value: &[u8]) -> Option<[u8; KEY_LENGTH]> {
