@@ -5,11 +5,13 @@
 
 mod keys;
 mod message;
+mod path_state;
 mod paths;
 mod sessions;
 mod steering;
 
 pub use keys::{PrivateKeys, PublicKeys, load_or_create, public_keys};
+pub(crate) use path_state::PathDevices;
 pub(crate) use paths::{Renewed, WireguardPaths, remove_devices};
 pub use sessions::{Session, sessions};
 

@@ -6,6 +6,7 @@
 
 use super::keys::{PrivateKeys, PublicKeys, device_of, load_or_create, public_keys};
 use super::message::{Peer, PeerChange, Wireguard};
+use super::path_state::{Carried, Installed, PAUSE, PathDevices, SessionState};
 use super::steering::{self, Ends};
 use super::{DEVICE_PREFIX, Encryption};
 use crate::error::Error;
@@ -21,20 +22,15 @@ use roam6_proto::contract::item::tunnel::WIREGUARD_DEVICE_MTU;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath, WireguardPeer};
 use roam6_proto::crypto::wireguard::PublicKey;
 use roam6_proto::{LinkId, Time};
-use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
+use roam6_wire::Bid;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// Interval of keepalives to a home agent, seconds: shorter than NATs forget (RFC 4787 §4.3).
 const KEEPALIVE: u16 = 25;
-/// Pause between two looks for new sessions, which the kernel does not announce: at first, and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// How long packets of the former session are accepted: no session lasts longer (Reject-After-Time).
-const RETIREMENT: Duration = Duration::from_secs(180);
-/// A new key that has no session after this time is reported.
-const PATIENCE: Duration = Duration::from_secs(20);
-
+/// The least pause for each peer that was looked at, so that many peers do not take the processor.
+const PAUSE_PER_PEER: Duration = Duration::from_micros(50);
 /// The devices and their peers.
 pub(crate) struct WireguardPaths {
     wireguard: Wireguard,
@@ -46,11 +42,13 @@ pub(crate) struct WireguardPaths {
     paths: BTreeMap<(TunnelId, Bid), Carried>,
     /// Whose peer it is.
     owners: BTreeMap<(DeviceNumber, PublicKey), TunnelId>,
+    /// Sessions of an earlier daemon.
+    inherited: BTreeSet<(DeviceNumber, PublicKey)>,
     /// Devices that are gone and not yet made again.
     lost: Vec<(DeviceNumber, LinkId)>,
-    /// When to look for sessions, while paths have two devices, and the pause then.
+    /// When to look for sessions, while paths wait for one or have two devices, and the earliest time for a path that is new.
     next_check: Time,
-    pause: Duration,
+    earliest_check: Time,
 }
 
 struct Device {
@@ -63,36 +61,6 @@ struct Device {
     led: Option<(Ends, Option<Option<IpAddr>>)>,
 }
 
-/// A path: its peer, and the one on its former device, while there is one.
-struct Carried {
-    peer: Installed,
-    former: Option<Former>,
-}
-
-/// What was installed last.
-#[derive(Clone, PartialEq, Eq)]
-struct Installed {
-    peer: WireguardPeer,
-    remote: Ipv6Addr,
-    ends: Option<Ends>,
-    allowed: Vec<Prefix>,
-}
-
-struct Former {
-    installed: Installed,
-    stage: Stage,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Packets take the former device, because the new one has no session: since when, if that was looked for.
-    Waiting(Option<Time>),
-    /// The same, and it was reported.
-    Overdue,
-    /// Packets take the new device, and are accepted from the former one until then.
-    Retiring(Time),
-}
-
 /// What has changed since the last look for sessions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Renewed {
@@ -100,52 +68,6 @@ pub(crate) struct Renewed {
     pub(crate) tunnels: Vec<TunnelId>,
     /// What to tell the operator.
     pub(crate) notices: Vec<String>,
-}
-
-impl Carried {
-    /// Whether the device that packets are to take has no session.
-    fn is_waiting(&self) -> bool {
-        self.former.as_ref().is_some_and(Former::is_waiting)
-    }
-
-    /// The device that packets take.
-    fn carrier(&self) -> DeviceNumber {
-        let former = self.former.as_ref().filter(|former| former.is_waiting());
-        former.map_or(self.peer.peer.device, |former| former.installed.peer.device)
-    }
-
-    /// The device that they do not take, and are accepted from.
-    fn other(&self) -> Option<DeviceNumber> {
-        let former = self.former.as_ref()?;
-        Some(if former.is_waiting() { self.peer.peer.device } else { former.installed.peer.device })
-    }
-
-    /// What the former device needs to know of a path that has changed; a mobile router's leads to the former home agent still.
-    fn follows(&self) -> Option<Installed> {
-        let former = &self.former.as_ref()?.installed;
-        let remote = if former.peer.initiates { former.remote } else { self.peer.remote };
-        let ends = self.peer.ends.map(|ends| Ends { remote, ..ends });
-        Some(Installed { peer: former.peer, remote, ends, allowed: self.peer.allowed.clone() })
-    }
-}
-
-impl Former {
-    fn is_waiting(&self) -> bool {
-        matches!(self.stage, Stage::Waiting(_) | Stage::Overdue)
-    }
-
-    /// The stage at `now`, and whether packets take another device than before; `None` once it is not needed any more.
-    fn advance(&mut self, now: Time, has_session: bool) -> Option<bool> {
-        let (stage, is_changed) = match self.stage {
-            Stage::Waiting(_) | Stage::Overdue if has_session => (Stage::Retiring(now + RETIREMENT), true),
-            Stage::Waiting(None) => (Stage::Waiting(Some(now)), false),
-            Stage::Waiting(Some(since)) if now.since(since) >= PATIENCE => (Stage::Overdue, false),
-            Stage::Retiring(until) if until <= now => return None,
-            stage => (stage, false),
-        };
-        self.stage = stage;
-        Some(is_changed)
-    }
 }
 
 /// Whether a device has keys of this host of an odd number of renewals.
@@ -170,9 +92,10 @@ impl WireguardPaths {
             devices: VecMap::new(),
             paths: BTreeMap::new(),
             owners: BTreeMap::new(),
+            inherited: BTreeSet::new(),
             lost: Vec::new(),
             next_check: Time::ZERO,
-            pause: PAUSE.0,
+            earliest_check: Time::ZERO,
         }))
     }
 
@@ -181,9 +104,9 @@ impl WireguardPaths {
         self.devices.get(&device).map(|device| device.link)
     }
 
-    /// The device that packets of a path take, and the one that they are accepted from besides.
-    pub(crate) fn devices_of(&self, id: TunnelId, bid: Bid) -> Option<(DeviceNumber, Option<DeviceNumber>)> {
-        self.paths.get(&(id, bid)).map(|carried| (carried.carrier(), carried.other()))
+    /// The devices of a path.
+    pub(crate) fn devices_of(&self, id: TunnelId, bid: Bid) -> Option<PathDevices> {
+        self.paths.get(&(id, bid)).map(Carried::devices)
     }
 
     /// Installs the peers of a tunnel. Returns the devices that are new, with their names.
@@ -225,6 +148,9 @@ impl WireguardPaths {
         };
         if device::find(&mut self.netlink, &name)?.is_none_or(|link| link.kind != "wireguard") {
             device::make(&mut self.netlink, &name, "wireguard")?;
+        } else {
+            let (with_session, _) = with_session(&mut self.wireguard, number, &name);
+            self.inherited.extend(with_session);
         }
         // The device may be left over from an earlier daemon. If its key is the same, its sessions continue; a different key is
         // replaced.
@@ -246,8 +172,8 @@ impl WireguardPaths {
         let wanted = Installed { peer: *peer, remote: path.remote, ends, allowed };
         let id = (tunnel.id, path.bid);
         let Some(mut carried) = self.paths.remove(&id) else {
-            self.install(None, &wanted)?;
-            self.paths.insert(id, Carried { peer: wanted, former: None });
+            let carried = self.add_path(wanted)?;
+            self.paths.insert(id, carried);
             return Ok(());
         };
         let changed = self.change_path(&mut carried, wanted);
@@ -255,46 +181,63 @@ impl WireguardPaths {
         changed
     }
 
+    fn add_path(&mut self, wanted: Installed) -> Result<Carried, Error> {
+        let is_inherited = self.inherited.contains(&(wanted.peer.device, wanted.peer.public_key));
+        self.install(None, &wanted, is_inherited)?;
+        let session = if is_inherited { SessionState::Established } else { self.await_session() };
+        Ok(Carried { peer: wanted, session, former: None })
+    }
+
+    /// The state of a path that has got a peer.
+    fn await_session(&mut self) -> SessionState {
+        self.next_check = self.next_check.min(self.earliest_check);
+        SessionState::Awaited(None)
+    }
+
     fn change_path(&mut self, carried: &mut Carried, wanted: Installed) -> Result<(), Error> {
         if carried.peer.peer.device == wanted.peer.device {
-            self.install(Some(&carried.peer), &wanted)?;
+            let is_replaced = carried.peer.peer.public_key != wanted.peer.public_key;
+            self.install(Some(&carried.peer), &wanted, !is_replaced && carried.has_endpoint())?;
+            if is_replaced {
+                carried.session = self.await_session();
+            }
+        } else if !carried.devices().has_session {
+            self.remove(&carried.peer)?;
+            *carried = self.add_path(wanted)?;
+            return Ok(());
         } else {
             // A path has two devices at most: that of its packets, and one without a session or without packets.
             let kept = match carried.former.take() {
-                Some(former) if former.is_waiting() => {
+                Some(former) if carried.is_waiting() => {
                     self.remove(&carried.peer)?;
-                    former.installed
+                    former
                 }
                 Some(former) => {
-                    self.remove(&former.installed)?;
+                    self.remove(&former)?;
                     carried.peer.clone()
                 }
                 None => carried.peer.clone(),
             };
+            let is_kept = kept.peer.device == wanted.peer.device && kept.peer.public_key == wanted.peer.public_key;
             if kept.peer.device == wanted.peer.device {
-                self.install(Some(&kept), &wanted)?;
+                self.install(Some(&kept), &wanted, is_kept)?;
             } else {
-                self.install(None, &wanted)?;
-                // While a path waits, further renewals do not restart the backoff: frequent renewals by one peer cause no
-                // additional polling.
-                if !self.paths.values().any(Carried::is_waiting) {
-                    (self.next_check, self.pause) = (Time::ZERO, PAUSE.0);
-                }
-                carried.former = Some(Former { installed: kept, stage: Stage::Waiting(None) });
+                self.install(None, &wanted, false)?;
+                carried.former = Some(kept);
             }
+            carried.session = if is_kept { SessionState::Established } else { self.await_session() };
         }
         carried.peer = wanted;
-        if let Some(follows) = carried.follows()
-            && let Some(former) = &mut carried.former
-        {
-            self.install(Some(&former.installed), &follows)?;
-            former.installed = follows;
+        if let Some(follows) = carried.follows() {
+            self.install(carried.former.as_ref(), &follows, true)?;
+            carried.former = Some(follows);
         }
         Ok(())
     }
 
-    /// Installs a peer at its device, in place of `former` at the same one.
-    fn install(&mut self, former: Option<&Installed>, wanted: &Installed) -> Result<(), Error> {
+    /// Installs a peer at its device, in place of `former` at the same one; a home agent's without an endpoint unless
+    /// `has_endpoint`.
+    fn install(&mut self, former: Option<&Installed>, wanted: &Installed, has_endpoint: bool) -> Result<(), Error> {
         if former == Some(wanted) {
             return Ok(());
         }
@@ -312,7 +255,7 @@ impl WireguardPaths {
             self.owners.remove(&(peer.device, key));
             self.wireguard.remove_peer(&name, &key)?;
         }
-        let endpoint = Some(end(*remote, peer.port)).filter(|_| is_moved && peer.port != 0);
+        let endpoint = wanted.endpoint().filter(|_| is_moved && (peer.initiates || has_endpoint));
         let change = |keepalive| PeerChange {
             public_key: peer.public_key,
             preshared_key: &peer.preshared_key,
@@ -329,6 +272,15 @@ impl WireguardPaths {
         Ok(())
     }
 
+    /// Lets a home agent begin a session.
+    fn set_endpoint(&mut self, installed: &Installed) -> Result<(), Error> {
+        let Installed { peer: WireguardPeer { device, public_key, preshared_key, .. }, .. } = installed;
+        let Some(device) = self.devices.get(device) else { return Ok(()) };
+        let endpoint = installed.endpoint();
+        let change = PeerChange { public_key: *public_key, preshared_key, endpoint, keepalive: None, allowed: None };
+        self.wireguard.put_peer(&device.name, &change)
+    }
+
     /// Removes a peer, with its session.
     fn remove(&mut self, installed: &Installed) -> Result<(), Error> {
         let WireguardPeer { device, public_key, .. } = installed.peer;
@@ -341,46 +293,44 @@ impl WireguardPaths {
 
     /// When to look for new sessions; `None` if no path waits for one.
     pub(crate) fn next_check(&self) -> Option<Time> {
-        self.paths.values().any(|carried| carried.former.is_some()).then_some(self.next_check)
+        self.paths.values().any(|carried| carried.session != SessionState::Established).then_some(self.next_check)
     }
 
     /// Looks for new sessions: packets take the devices that have got one, and former devices end.
     pub(crate) fn check(&mut self, now: Time) -> Renewed {
         let waiting = self.paths.values().filter(|carried| carried.is_waiting());
-        let devices: BTreeSet<DeviceNumber> = waiting.map(|carried| carried.peer.peer.device).collect();
-        let mut with_session: BTreeSet<(DeviceNumber, PublicKey)> = BTreeSet::new();
-        for number in &devices {
-            let Some(device) = self.devices.get(number) else { continue };
-            // A removed device is recreated by `Bpf::repair_wireguard`.
-            let (_, peers) = self.wireguard.device(&device.name).unwrap_or_default();
-            let peers = peers.into_iter().filter(|peer| peer.last_handshake.is_some());
-            with_session.extend(peers.map(|peer| (*number, peer.public_key)));
+        let numbers: BTreeSet<DeviceNumber> = waiting.map(|carried| carried.peer.peer.device).collect();
+        let (mut established, mut peers) = (BTreeSet::new(), 0);
+        for number in numbers {
+            let Some(device) = self.devices.get(&number) else { continue };
+            let (more, all) = with_session(&mut self.wireguard, number, &device.name);
+            established.extend(more);
+            peers += all;
         }
         let mut renewed = Renewed::default();
-        let mut ended = Vec::new();
+        let (mut retired, mut late) = (Vec::new(), Vec::new());
         for ((id, bid), carried) in &mut self.paths {
             let WireguardPeer { device, public_key, .. } = carried.peer.peer;
-            let Some(former) = &mut carried.former else { continue };
-            let before = former.stage;
-            let advanced = former.advance(now, with_session.contains(&(device, public_key)));
-            if former.stage == Stage::Overdue && before != Stage::Overdue {
-                renewed.notices.push(overdue(*bid, device));
-            }
-            if advanced != Some(false) {
+            let before = carried.session;
+            if carried.advance(now, established.contains(&(device, public_key))) {
                 renewed.tunnels.push(*id);
             }
-            if advanced.is_none() {
-                ended.extend(carried.former.take());
+            if carried.has_endpoint() && matches!(before, SessionState::Awaited(_)) && carried.is_waiting() {
+                late.extend((!carried.peer.peer.initiates).then(|| carried.peer.clone()));
+            }
+            if carried.session == SessionState::Overdue && before != SessionState::Overdue {
+                renewed.notices.push(carried.overdue(*bid));
+            }
+            if carried.is_retired() {
+                retired.extend(carried.former.take());
             }
         }
-        for former in ended {
-            renewed.notices.extend(self.remove(&former.installed).err().map(|error| error.to_string()));
-        }
-        let formers = self.paths.values().filter_map(|carried| carried.former.as_ref());
-        let ends =
-            formers.map(|former| if let Stage::Retiring(until) = former.stage { until } else { now + self.pause });
-        self.next_check = ends.min().unwrap_or(Time::ZERO);
-        self.pause = (self.pause * 2).min(PAUSE.1);
+        let ended = retired.iter().map(|former| self.remove(former)).collect::<Vec<_>>();
+        let begun = late.iter().map(|peer| self.set_endpoint(peer)).collect::<Vec<_>>();
+        renewed.notices.extend(ended.into_iter().chain(begun).filter_map(Result::err).map(|error| error.to_string()));
+        self.earliest_check = now + PAUSE.0.max(PAUSE_PER_PEER * peers);
+        let deadlines = self.paths.values().filter_map(|carried| carried.deadline(now));
+        self.next_check = deadlines.min().unwrap_or(now).max(self.earliest_check);
         renewed
     }
 
@@ -391,9 +341,7 @@ impl WireguardPaths {
     /// has changed.
     pub(crate) fn renew(&mut self) -> Result<PublicKeys, Error> {
         let is_odd = self.keys.is_odd();
-        let all = self.paths.values().flat_map(|carried| {
-            core::iter::once(&carried.peer).chain(carried.former.as_ref().map(|former| &former.installed))
-        });
+        let all = self.paths.values().flat_map(|carried| core::iter::once(&carried.peer).chain(&carried.former));
         let outdated = all.filter(|installed| is_own_odd(installed.peer.device, installed.peer.initiates) != is_odd);
         let outdated = outdated.count();
         if outdated > 0 {
@@ -450,7 +398,7 @@ impl WireguardPaths {
         let is_lost = |number: DeviceNumber| lost.iter().any(|(gone, _)| *gone == number);
         self.devices.retain(|number, _| !is_lost(*number));
         for carried in self.paths.values_mut() {
-            if carried.former.as_ref().is_some_and(|former| is_lost(former.installed.peer.device)) {
+            if carried.former.as_ref().is_some_and(|former| is_lost(former.peer.device)) {
                 carried.former = None;
             }
         }
@@ -458,7 +406,7 @@ impl WireguardPaths {
         for id in paths.map(|(id, _)| *id).collect::<Vec<_>>() {
             if let Some(former) = self.paths.remove(&id).and_then(|carried| carried.former) {
                 // When the tunnel is installed again, the path has a single device.
-                let _ = self.remove(&former.installed);
+                let _ = self.remove(&former);
             }
         }
         // The module was perhaps unloaded: the family has another number then.
@@ -492,8 +440,7 @@ impl WireguardPaths {
         let gone: Vec<Bid> = self.paths.range((id, Bid(0))..=(id, Bid(u16::MAX))).map(|((_, bid), _)| *bid).collect();
         for bid in gone.into_iter().filter(|bid| !kept.contains(bid)) {
             let Some(carried) = self.paths.remove(&(id, bid)) else { continue };
-            let former = carried.former.map(|former| former.installed);
-            [Some(carried.peer), former].into_iter().flatten().try_for_each(|peer| self.remove(&peer))?;
+            [Some(carried.peer), carried.former].into_iter().flatten().try_for_each(|peer| self.remove(&peer))?;
         }
         Ok(())
     }
@@ -503,6 +450,7 @@ impl WireguardPaths {
     /// # Errors
     /// The kernel's.
     pub(crate) fn remove_stale(&mut self) -> Result<(), Error> {
+        self.inherited.clear();
         remove_devices(&mut self.netlink, |number| self.devices.contains_key(&number))?;
         for (number, device) in &self.devices {
             for Peer { public_key, .. } in self.wireguard.device(&device.name)?.1 {
@@ -536,68 +484,18 @@ fn first_paths(tunnel: &Tunnel) -> impl Iterator<Item = (&TunnelPath, &Wireguard
     encrypted.filter(move |(path, _)| seen.insert(path.bid))
 }
 
-fn end(remote: Ipv6Addr, port: u16) -> SocketAddr {
-    let address = Ipv4Endpoint::from_ipv6(remote).map_or(IpAddr::V6(remote), |end| IpAddr::V4(end.address));
-    SocketAddr::new(address, port)
-}
-
-fn overdue(bid: Bid, device: DeviceNumber) -> String {
-    let (after, port) = (PATIENCE.as_secs(), device.port());
-    format!(
-        "the new WireGuard key of path {bid} has no session after {after} s: its packets are encrypted with the former key; let UDP \
-         port {port} of the home agent through"
-    )
+/// The peers of a device that have, or had, a session; and the number of all.
+fn with_session(wireguard: &mut Wireguard, number: DeviceNumber, name: &str) -> (Vec<(DeviceNumber, PublicKey)>, u32) {
+    // A removed device is recreated by `Bpf::repair_wireguard`.
+    let (_, peers) = wireguard.device(name).unwrap_or_default();
+    let with_session = peers.iter().filter(|peer| peer.last_handshake.is_some());
+    let with_session = with_session.map(|peer| (number, peer.public_key)).collect();
+    (with_session, u32::try_from(peers.len()).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_proto::crypto::wireguard::PresharedKey;
-
-    fn at(seconds: u64) -> Time {
-        Time::from_micros(seconds * 1_000_000)
-    }
-
-    fn installed(number: u16, initiates: bool, remote: &str) -> Installed {
-        let (public_key, preshared_key) = (PublicKey([1; 32]), PresharedKey([2; 32]));
-        let peer = WireguardPeer { device: DeviceNumber(number), public_key, preshared_key, port: 4192, initiates };
-        let remote = remote.parse().unwrap();
-        let ends = Ends { local: Ipv6Addr::LOCALHOST, remote, link: LinkId(3) };
-        Installed { peer, remote, ends: Some(ends).filter(|_| initiates), allowed: Vec::new() }
-    }
-
-    fn renewing(initiates: bool) -> Carried {
-        let former = Former { installed: installed(1, initiates, "2001:db8::1"), stage: Stage::Waiting(None) };
-        Carried { peer: installed(17, initiates, "2001:db8::2"), former: Some(former) }
-    }
-
-    #[test]
-    fn packets_take_the_former_device_until_the_new_one_has_a_session() {
-        let mut carried = renewing(true);
-        let devices = |carried: &Carried| (carried.carrier().0, carried.other().map(|number| number.0));
-        assert_eq!(devices(&carried), (1, Some(17)));
-        let mut advance = |now, has_session| {
-            let done = carried.former.as_mut().unwrap().advance(at(now), has_session);
-            (done, devices(&carried), carried.former.as_ref().unwrap().stage == Stage::Overdue)
-        };
-        assert_eq!(advance(0, false), (Some(false), (1, Some(17)), false));
-        assert_eq!(advance(19, false), (Some(false), (1, Some(17)), false));
-        assert_eq!(advance(20, false), (Some(false), (1, Some(17)), true), "the operator is told");
-        assert_eq!(advance(3600, false), (Some(false), (1, Some(17)), true), "for as long as it takes");
-        assert_eq!(advance(3601, true), (Some(true), (17, Some(1)), false));
-        assert_eq!(advance(3780, false), (Some(false), (17, Some(1)), false), "one session is enough");
-        assert_eq!(advance(3781, false).0, None, "former sessions have ended by themselves");
-    }
-
-    #[test]
-    fn former_device_follows_a_move_but_not_to_another_home_agent() {
-        let agent = renewing(false).follows().unwrap();
-        assert_eq!((agent.remote, agent.ends), ("2001:db8::2".parse().unwrap(), None));
-        let router = renewing(true).follows().unwrap();
-        assert_eq!(router.remote, "2001:db8::1".parse::<Ipv6Addr>().unwrap());
-        assert_eq!(router.ends.map(|ends| ends.remote), Some(router.remote));
-        assert_eq!(Carried { former: None, ..renewing(true) }.follows().map(|follows| follows.remote), None);
-    }
 
     #[test]
     fn own_keys_are_those_of_the_role() {

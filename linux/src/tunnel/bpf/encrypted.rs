@@ -5,17 +5,18 @@ use super::maps::Maps;
 use super::{Attached, Bpf, abi};
 use crate::error::Error;
 use crate::netlink::socket::Netlink;
-use crate::wireguard::{DEVICE_PREFIX, PublicKeys, Renewed, remove_devices};
+use crate::wireguard::{DEVICE_PREFIX, PathDevices, PublicKeys, Renewed, remove_devices};
 use roam6_proto::Time;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
-use roam6_proto::contract::config::encryption::DeviceNumber;
 use roam6_proto::contract::item::{Encap, Tunnel, TunnelId, TunnelPath, WireguardPeer};
 use roam6_wire::Bid;
 use std::borrow::Cow;
 
 /// The counter of packets that their path could not encrypt: it has no session with the other end.
 const NO_SESSION: &str = "dropped_no_session";
+/// In the BID of a path that is hidden from flow rules; BIDs of encrypted paths are less.
+const HIDDEN: u16 = 1 << 15;
 
 /// Removes the tunnels of an earlier daemon that send in the clear; with those of an older layout they end when the programs are
 /// replaced.
@@ -126,10 +127,7 @@ impl Bpf {
 /// A tunnel whose encrypted paths have the devices that `devices_of` names for their BIDs: that of their packets, and the one that
 /// packets are accepted from besides. The latter is that of a path that only receives: of one with a former care-of address, or of
 /// one that is added, if there is room.
-fn with_devices(
-    tunnel: &Tunnel,
-    devices_of: impl Fn(Bid) -> Option<(DeviceNumber, Option<DeviceNumber>)>,
-) -> Cow<'_, Tunnel> {
+fn with_devices(tunnel: &Tunnel, devices_of: impl Fn(Bid) -> Option<PathDevices>) -> Cow<'_, Tunnel> {
     if tunnel.paths.iter().all(|path| path.encap.wireguard().is_none()) {
         return Cow::Borrowed(tunnel);
     }
@@ -138,7 +136,7 @@ fn with_devices(
     let mut others: Vec<TunnelPath> = Vec::new();
     for path in &mut carried.paths {
         let Encap::Wireguard(peer) = &mut path.encap else { continue };
-        let Some((carrier, other)) = devices_of(path.bid) else { continue };
+        let Some(PathDevices { carrier, other, .. }) = devices_of(path.bid) else { continue };
         let is_first = seen.insert(path.bid);
         peer.device = if is_first { carrier } else { other.unwrap_or(carrier) };
         match other.filter(|_| is_first) {
@@ -151,12 +149,33 @@ fn with_devices(
     }
     carried.paths.extend(others);
     carried.paths.truncate(abi::PATHS.max(tunnel.paths.len()));
+    spare(&mut carried.paths, |bid| devices_of(bid).is_none_or(|devices| devices.has_session));
     Cow::Owned(carried)
+}
+
+/// Spares the paths without a session while others have one: flows are given to those by their weights. A home agent, which cannot
+/// begin a session, disregards the flow rules of these paths too.
+fn spare(paths: &mut [TunnelPath], has_session: impl Fn(Bid) -> bool) {
+    if !paths.iter().any(|path| path.weight > 0 && has_session(path.bid)) {
+        return;
+    }
+    for path in paths.iter_mut().filter(|path| !has_session(path.bid)) {
+        path.weight = 0;
+        if path.encap.wireguard().is_some_and(|peer| !peer.initiates) {
+            path.bid.0 |= HIDDEN;
+        }
+    }
+}
+
+/// The BID of a path that [`with_devices`] may have hidden from flow rules.
+pub(super) fn shown(bid: Bid) -> Bid {
+    Bid(bid.0 & !HIDDEN)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roam6_proto::contract::config::encryption::DeviceNumber;
     use roam6_proto::crypto::wireguard::{PresharedKey, PublicKey};
 
     fn path(bid: u16, weight: u16) -> TunnelPath {
@@ -181,7 +200,7 @@ mod tests {
             Tunnel { id: TunnelId(1), local_prefixes: all.clone(), remote_prefixes: all, paths, flows: Vec::new() };
         let of = |bid: Bid| {
             let other = renewing.contains(&bid.0).then_some(DeviceNumber(bid.0 + 16));
-            Some((DeviceNumber(bid.0), other))
+            Some(PathDevices { carrier: DeviceNumber(bid.0), other, has_session: true })
         };
         let carried = with_devices(&tunnel, of);
         let device = |path: &TunnelPath| path.encap.wireguard().map_or(99, |peer| peer.device.0);
@@ -197,5 +216,23 @@ mod tests {
         assert_eq!(devices(vec![path(1, 1), path(1, 0)], &[]), [(1, 1, 1), (1, 0, 1)]);
         let full: Vec<TunnelPath> = (1..=8).map(|bid| path(bid, 1)).collect();
         assert_eq!(devices(full, &[1, 2]).len(), 8, "no more than the programs have room for");
+    }
+
+    #[test]
+    fn paths_without_a_session_are_spared_while_others_have_one() {
+        let spared = |initiates: bool, with_session: &[u16]| {
+            let mut paths = vec![path(1, 1), path(2, 3)];
+            for path in &mut paths {
+                let Encap::Wireguard(peer) = &mut path.encap else { unreachable!("all are encrypted") };
+                peer.initiates = initiates;
+            }
+            spare(&mut paths, |bid| with_session.contains(&bid.0));
+            assert_eq!(paths.iter().map(|path| shown(path.bid).0).collect::<Vec<_>>(), [1, 2]);
+            paths.iter().map(|path| (path.bid.0, path.weight)).collect::<Vec<_>>()
+        };
+        assert_eq!(spared(true, &[1]), [(1, 1), (2, 0)]);
+        assert_eq!(spared(false, &[1]), [(1, 1), (2 | HIDDEN, 0)], "a home agent disregards its flow rules too");
+        assert_eq!(spared(false, &[]), [(1, 1), (2, 3)], "no path is better than the other");
+        assert_eq!(spared(false, &[1, 2]), [(1, 1), (2, 3)]);
     }
 }

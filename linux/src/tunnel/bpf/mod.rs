@@ -353,7 +353,7 @@ impl Bpf {
         let former = self.former(tunnel.id);
         self.path_stats.number(tunnel)?;
         let device = |device| self.wireguard.as_ref().and_then(|wireguard| wireguard.link_of(device));
-        let stat = |bid| self.path_stats.number_of(tunnel.id, bid);
+        let stat = |bid| self.path_stats.number_of(tunnel.id, encrypted::shown(bid));
         let value = abi::encode_tunnel(&self.with_devices(tunnel), version, stat, device);
         self.maps.tunnels.put(&tunnel.id.0, &value)?;
         let is_decodable = abi::decode_tunnel(&value).as_ref() == Some(tunnel);
