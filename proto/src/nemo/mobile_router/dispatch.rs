@@ -244,19 +244,24 @@ impl MobileRouter {
         if let Some(uplink) = probed.as_mut().filter(|_| datagram.destination == self.config.home_address.0) {
             uplink.last_tunnelled_reply = Some(self.now);
         }
-        let change = probed.and_then(|uplink| uplink.prober.receive_reply(now, echo.sequence));
+        let was_recovering = probed.as_ref().is_some_and(|uplink| uplink.prober.is_recovering());
+        let change = probed.as_mut().and_then(|uplink| uplink.prober.receive_reply(now, echo.sequence));
+        let recovers = probed.filter(|uplink| uplink.prober.is_recovering() && !was_recovering);
+        let round_trip = recovers.and_then(|uplink| uplink.prober.round_trip());
         if self.registration.binding().is_none() {
             self.home_agents.end_delay(now);
+            // The home agent is reachable again: an update that waits for its retransmission need not.
+            if let Some(round_trip) = round_trip {
+                self.registration.retransmit_overdue(now, round_trip);
+            } else if change.is_some() {
+                self.registration.retransmit_waiting(now);
+            }
         }
         let bid = Bid(echo.identifier);
         self.judge_path(now, bid, out);
         if let Some(change) = change {
             self.report_path(bid, change, out);
             self.receive_path_change(self.now, (bid, change == PathChange::Down));
-            if self.registration.binding().is_none() {
-                // The home agent is reachable again: an update that waits for its retransmission need not.
-                self.registration.retransmit_waiting(now);
-            }
         }
     }
 

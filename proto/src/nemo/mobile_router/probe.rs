@@ -35,8 +35,8 @@ pub struct Prober {
     last_sent: Time,
     interval: Duration,
     round_trip: Option<Duration>,
-    /// The interval of probes as long as they are answered, if longer than `interval`.
-    slow_interval: Option<Duration>,
+    /// The interval of probes if it is not the usual one: a longer one as long as they are answered, or any of a silent path.
+    pace: Option<Duration>,
     /// When a probe was last answered.
     last_answer: Option<Time>,
     /// What the answers say about the path.
@@ -77,6 +77,11 @@ impl Prober {
     /// Whether a path that is down has begun to answer.
     pub fn is_recovering(&self) -> bool {
         self.silent && self.answered > 0
+    }
+
+    /// Answers since the path went down, while it is down.
+    pub fn recovery(&self) -> u32 {
+        if self.silent { self.answered } else { 0 }
     }
 
     /// Whether the path is up and at least one probe was answered since the last change.
@@ -209,22 +214,28 @@ impl Prober {
 
     /// Whether the path is probed rarely now.
     pub fn is_slow(&self) -> bool {
-        self.slow_interval.is_some()
+        self.pace.is_some_and(|pace| pace > self.interval)
     }
 
-    /// Sets the interval of probes as long as they are answered; a probe that is not answered is followed by others at
-    /// the usual interval in any case.
+    /// Whether the interval of probes is not the usual one.
+    pub fn has_pace(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    /// Sets the interval of probes as long as they are answered, or of those of a silent path; a probe that is not answered
+    /// is followed by others at the usual interval in any case.
     pub fn set_pace(&mut self, now: Time, usual: Duration, pace: Duration) {
-        let slow = Some(pace).filter(|pace| *pace > usual);
-        if self.slow_interval == slow {
+        let pace = Some(pace).filter(|pace| *pace != usual);
+        self.interval = usual;
+        if self.pace == pace {
             return;
         }
-        let was_slower = self.slow_interval.is_some_and(|before| slow.is_none_or(|slow| slow < before));
-        self.slow_interval = slow;
-        if let Some(next) = self.next_at.filter(|_| was_slower) {
-            self.next_at = Some(next.min(self.last_sent + pace).max(now));
+        let (before, after) = (self.pace.unwrap_or(usual), pace.unwrap_or(usual));
+        self.pace = pace;
+        if let Some(next) = self.next_at.filter(|_| after < before) {
+            self.next_at = Some(next.min(self.last_sent + after).max(now));
         }
-        if slow.is_none() {
+        if before > usual && after <= usual {
             self.quality.judge_from(now);
         }
     }
@@ -276,8 +287,8 @@ impl Prober {
         self.missed = self.missed.saturating_add(1);
         self.sequence = self.sequence.wrapping_add(1);
         // On a path that slept a while, the first answer takes longer.
-        let patience = match self.slow_interval {
-            Some(slow) if self.silent => slow,
+        let patience = match self.pace {
+            Some(pace) if self.silent => pace,
             Some(slow) => self.quality.timeout().max(probe.interval).min(slow),
             None => probe.interval,
         };
@@ -308,8 +319,8 @@ impl Prober {
             return None;
         }
         self.missed = 0;
-        if let Some(slow) = self.slow_interval.filter(|_| !self.silent) {
-            self.next_at = Some((self.last_sent + slow).max(now));
+        if let Some(pace) = self.pace.filter(|_| !self.silent && self.is_slow()) {
+            self.next_at = Some((self.last_sent + pace).max(now));
         }
         let round_trip = measured.unwrap_or_else(|| now.since(self.last_sent) + self.interval * u32::from(behind));
         self.round_trip = Some(self.round_trip.map_or(round_trip, |known| round_trip.max(known - known / 8)));

@@ -18,9 +18,15 @@ use std::net::Ipv6Addr;
 /// The lowest priority of a Binding Identifier option (RFC 6089 §4.1): for paths that others stand before.
 pub(super) const LAST_PRIORITY: u8 = 127;
 
-/// Probes of a silent path in the time for which it has been silent, and their longest interval while no path answers.
+/// Probes of a silent path in the time for which it has been silent.
 const SILENT_PROBES: u32 = 32;
-const SILENT_INTERVAL: Duration = Duration::from_secs(1);
+/// The same while no path answers, when the next answer ends an outage; their number in the usual interval at most; and their
+/// longest interval.
+const OUTAGE_PROBES: u32 = 256;
+const OUTAGE_RATE: u32 = 4;
+const OUTAGE_INTERVAL: Duration = Duration::from_secs(1);
+/// Probes of a silent path in one round trip at most, so that each answer is known for that of a recent probe.
+const PROBES_UNDER_WAY: u32 = 8;
 
 /// How good a path is in comparison with others, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,10 +54,13 @@ enum PathUse {
 /// `lost`: none answers.
 fn pace(now: Time, prober: &Prober, config: ProbeConfig, path_use: PathUse, (trouble, lost): (bool, bool)) -> Duration {
     let (idle, standby) = (config.idle.unwrap_or(config.interval), config.standby.unwrap_or(config.interval));
-    if let Some(since) = prober.silent_since().filter(|_| config.standby.is_some()) {
-        let most = if lost { standby.min(SILENT_INTERVAL) } else { standby };
-        let rarer = now.since(since) / SILENT_PROBES;
-        return if prober.is_recovering() { config.interval } else { rarer.min(most).max(config.interval) };
+    if let Some(since) = prober.silent_since() {
+        let silent = now.since(since);
+        return match lost {
+            _ if prober.is_recovering() => config.interval,
+            true => outage_pace(silent, prober.round_trip(), config, standby),
+            false => (silent / SILENT_PROBES).min(standby).max(config.interval),
+        };
     }
     let interval = match path_use {
         PathUse::Active => config.interval,
@@ -64,6 +73,12 @@ fn pace(now: Time, prober: &Prober, config: ProbeConfig, path_use: PathUse, (tro
         Some(often) => often.min(standby).max(config.interval),
         None => interval.max(config.interval),
     }
+}
+
+/// How often to probe a path that has been silent for a time, as all others are.
+fn outage_pace(silent: Duration, round_trip: Option<Duration>, config: ProbeConfig, standby: Duration) -> Duration {
+    let least = (config.interval / OUTAGE_RATE).max(round_trip.unwrap_or_default() / PROBES_UNDER_WAY);
+    (silent / OUTAGE_PROBES).min(standby.min(OUTAGE_INTERVAL).max(config.interval)).max(least)
 }
 
 impl MobileRouter {
@@ -129,8 +144,9 @@ impl MobileRouter {
     /// Sets how often each path is probed, by its use.
     fn set_paces(&mut self, now: Time) {
         let rarely = |config: ProbeConfig| config.idle.is_some() || config.standby.is_some();
-        let slow = self.uplinks.iter().any(|uplink| uplink.prober.is_slow() || uplink.traffic.deadline().is_some());
-        if !slow && !self.uplinks.iter().filter_map(|uplink| self.probe_config(uplink)).any(rarely) {
+        let lost = self.are_all_paths(Prober::is_silent);
+        let paced = self.uplinks.iter().any(|uplink| uplink.prober.has_pace() || uplink.traffic.deadline().is_some());
+        if !paced && !lost && !self.uplinks.iter().filter_map(|uplink| self.probe_config(uplink)).any(rarely) {
             return;
         }
         let uses = self.path_uses(now);
@@ -144,7 +160,6 @@ impl MobileRouter {
         }
         let troubled = |(uplink, of): (&Uplink, &PathUse)| *of != PathUse::Standby && uplink.prober.is_troubled();
         let trouble = self.uplinks.iter().zip(&uses).any(troubled);
-        let lost = self.are_all_paths(Prober::is_silent);
         let paces: Vec<Option<(Duration, Duration)>> = self
             .uplinks
             .iter()

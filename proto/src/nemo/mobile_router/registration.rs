@@ -302,6 +302,17 @@ impl Registration {
         }
     }
 
+    /// The same if its acknowledgement should have come, by the round trip of a probe that was answered now.
+    pub fn retransmit_overdue(&mut self, now: Time, round_trip: Duration) {
+        let is_overdue = self.pending.as_ref().is_some_and(|pending| {
+            let last = pending.transmissions.last().map(|sent| sent.sent_at);
+            last.is_none_or(|last| last + round_trip * 2 <= now) && pending.next_at > now + DUE_SOON
+        });
+        if is_overdue {
+            self.retransmit_now(now);
+        }
+    }
+
     /// Whether an update was sent and is not answered.
     pub fn is_waiting(&self) -> bool {
         self.pending.as_ref().is_some_and(|pending| !pending.transmissions.is_empty())

@@ -65,6 +65,28 @@ fn dead_path_in_reserve_is_found_with_its_next_probe() {
 }
 
 #[test]
+fn outage_of_all_paths_is_probed_often_at_first() {
+    // By default, and with the intervals of paths without traffic.
+    for config in [MobileRouterConfig { probe: Some(ProbeConfig::default()), ..rarely() }, rarely()] {
+        let mut bench = both(config);
+        bench.probe(10_000, &[1, 2]);
+        bench.probe(12_000, &[]);
+        // Each is sent through the tunnel and beside it.
+        let probes = |bench: &mut TestBed, until: u64| silent_probes(&bench.probe(until * 1000, &[])) / 2;
+        assert_eq!([13, 14].map(|until| probes(&mut bench, until)), [20, 20], "four times as often");
+        bench.probe(72_000, &[]);
+        let later = probes(&mut bench, 73);
+        assert!((3..=5).contains(&later), "{later}");
+        bench.probe(400_000, &[]);
+        assert!((1..=5).contains(&probes(&mut bench, 401)));
+        // The first answer ends the outage.
+        let outputs = bench.probe(402_500, &[1, 2]);
+        assert!(reports(&outputs).iter().any(|report| report.name() == "path_up"));
+        assert!(silent_probes(&outputs) <= 28, "at the usual interval again: {}", silent_probes(&outputs));
+    }
+}
+
+#[test]
 fn path_of_a_flow_rule_is_not_in_reserve() {
     let flows = vec![FlowRule {
         id: 7,
