@@ -3,6 +3,7 @@
 //! of the tunnel; the one from the home address is a backup, and survives every move.
 
 use super::MobileRouter;
+use super::probe::Prober;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::contract::config::flow::has_bonding;
@@ -24,7 +25,9 @@ impl MobileRouter {
             return;
         }
         plan.put(Item::MptcpLimits(MptcpLimits { subflows: SUBFLOWS, add_addr_accepted: ACCEPTED_ADDRESSES }));
-        plan.put(endpoint(self.config.home_address.0, LinkId(0), true));
+        if !self.is_outage_ending() {
+            plan.put(endpoint(self.config.home_address.0, LinkId(0), true));
+        }
         for care_of in self.care_of_in_use().iter().filter(|care_of| self.bears_subflows(care_of)) {
             let address = match care_of.ipv4() {
                 Some(end) => end.address.to_ipv6_mapped(),
@@ -32,6 +35,15 @@ impl MobileRouter {
             };
             plan.put(endpoint(address, care_of.link, self.is_backup(care_of.bid)));
         }
+    }
+
+    /// Whether one reply has come since all paths were silent. Until the next one the home address has no endpoint: with the end
+    /// of its subflow the kernel queues again what was not acknowledged, and the first new subflow carries it at once. Otherwise
+    /// that waits for the retransmission timeout of the connection, which is that of the new subflows' SYN, a second, while there
+    /// is one.
+    fn is_outage_ending(&self) -> bool {
+        let answered = self.uplinks.iter().map(|uplink| uplink.prober.recovery()).max();
+        self.are_all_paths(Prober::is_silent) && answered == Some(1)
     }
 
     /// Whether the path has an MPTCP endpoint: one reply to a probe is enough after all paths were silent. A silent path has no

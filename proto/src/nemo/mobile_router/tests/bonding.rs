@@ -28,14 +28,20 @@ fn bonding() -> TestBed {
     bench
 }
 
-/// The endpoints of uplinks, and whether each is a backup.
-fn endpoints(bench: &TestBed) -> Vec<(Ipv6Addr, bool)> {
+/// The endpoints, and whether each is a backup.
+fn all_endpoints(bench: &TestBed) -> Vec<(Ipv6Addr, bool)> {
     let plan = bench.router.plan();
     let endpoints = plan.iter().filter_map(|(_, item)| match item {
         Item::MptcpEndpoint(endpoint) => Some((endpoint.address, endpoint.flags.backup)),
         _ => None,
     });
-    endpoints.filter(|(address, _)| [ip(ON_WIFI), ip(ON_CELL)].contains(address)).collect()
+    endpoints.collect()
+}
+
+/// Those of uplinks.
+fn endpoints(bench: &TestBed) -> Vec<(Ipv6Addr, bool)> {
+    let is_care_of = |(address, _): &(Ipv6Addr, bool)| [ip(ON_WIFI), ip(ON_CELL)].contains(address);
+    all_endpoints(bench).into_iter().filter(is_care_of).collect()
 }
 
 #[test]
@@ -45,6 +51,30 @@ fn without_an_answer_on_any_path_there_is_no_endpoint() {
     assert_eq!(endpoints(&bench), []);
     bench.probe(25_500, &[1, 2]);
     assert_eq!(endpoints(&bench).len(), 2, "as soon as a probe is answered");
+}
+
+#[test]
+fn end_of_an_outage_renews_the_subflow_of_the_home_address() {
+    let mut bench = bonding();
+    let has_home = |bench: &TestBed| all_endpoints(bench).iter().any(|(address, _)| *address == ip("2001:db8::100"));
+    bench.probe(25_000, &[]);
+    assert!(has_home(&bench), "the connection lives by it in an outage");
+    let mut without = Vec::new();
+    for millis in (25_000..27_000).step_by(10) {
+        bench.probe(millis, &[2]);
+        if !has_home(&bench) {
+            assert_eq!(endpoints(&bench).len(), 1, "the first reply has come");
+            without.push(millis);
+        }
+    }
+    let (first, last) = (without[0], without[without.len() - 1]);
+    assert!(first <= 25_100 && (20..=220).contains(&(last - first)), "until the second reply: {first} {last}");
+    // A single path that is lost is no outage.
+    bench.probe(60_000, &[1, 2]);
+    for millis in (60_000..75_000).step_by(50) {
+        bench.probe(millis, if millis < 70_000 { &[2] } else { &[1, 2] });
+        assert!(has_home(&bench));
+    }
 }
 
 #[test]
