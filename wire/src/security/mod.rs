@@ -19,7 +19,7 @@ mod revocation;
 mod signed_data;
 
 pub use certificate::{Certificate, CertificateId, IssuerIdentifier, TimeUnit, ValidityPeriod};
-pub use certificate_writer::{Issuance, UnsignedCertificate};
+pub use certificate_writer::{EndEntities, Issuance, UnsignedCertificate};
 pub use curve::{Curve, CurvePoint, PointForm, PublicKey, Signature};
 pub use emit::{DIGEST_OVERHEAD, SignerField, UnsignedData};
 pub use hash::{HashAlgorithm, HashedId3, HashedId8, Message};

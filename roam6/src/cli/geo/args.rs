@@ -98,7 +98,7 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Make the certificates of a root authority, an authorisation authority and stations, for a lab
+    /// Make the certificates of a root authority, an enrolment and an authorisation authority, and stations, for a lab
     #[command(after_help = "\
 Keys are of NIST P-256 (PKCS#8 PEM), certificates in COER, as other ITS stations read them. The output is the table
 [geo.security] of stations that trust this root.
