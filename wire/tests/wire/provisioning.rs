@@ -2,12 +2,12 @@
 //! ones.
 
 use crate::mutation::mutate;
-use crate::samples::octets;
+use crate::samples::{Random, octets};
 use roam6_wire::fuzz;
 use roam6_wire::security::{
     Certificate, Curve, EcSignature, EncryptedData, EnrolmentRequest, HashedId8, ProvisioningMessage, Psid, PublicKeys,
     Recipient, SharedRequest, SignedData, SignerField, SignerIdentifier, Ssp, SubjectAttributes, TimeUnit,
-    UnsignedData,
+    UnsignedData, limits,
 };
 use std::collections::BTreeMap;
 
@@ -171,12 +171,51 @@ fn damaged_messages_are_refused() {
     }
 }
 
+/// All messages and their parts.
+fn valid() -> Vec<Vec<u8>> {
+    let messages = vectors().into_iter().filter(|vector| vector.kind == "message");
+    messages.flat_map(|vector| std::iter::once(vector.octets).chain(vector.fields.into_values())).collect()
+}
+
 #[test]
 fn mutated_messages_never_panic() {
-    let messages = vectors().into_iter().filter(|vector| vector.kind == "message");
-    let valid: Vec<Vec<u8>> =
-        messages.flat_map(|vector| std::iter::once(vector.octets).chain(vector.fields.into_values())).collect();
-    mutate(0x1029, &valid, fuzz::provisioning);
+    mutate(0x1029, &valid(), fuzz::provisioning);
+}
+
+/// A million messages, changed in one or two octets: no panic, no memory that grows with what a message promises, and none that
+/// remains.
+#[test]
+fn a_million_mutated_messages_never_panic_and_keep_memory_flat() {
+    let valid = valid();
+    let mut random = Random(0x0294_1003);
+    let (mut read, mut refused) = (0_u32, 0_u32);
+    let mut bytes = Vec::with_capacity(limits::PROVISIONING);
+    let allocated = allocation_counter::measure(|| {
+        for number in 0..1_000_000 {
+            bytes.clear();
+            bytes.extend_from_slice(&valid[number % valid.len()]);
+            let length = bytes.len();
+            bytes[random.below(length)] = random.below(256) as u8;
+            if random.below(2) == 0 {
+                bytes[random.below(length)] ^= 1 << random.below(8);
+            }
+            let payload = SignedData::read_list(&bytes).map_or(&bytes[..], |envelope| envelope.payload);
+            let is_read = EncryptedData::parse(&bytes).is_ok()
+                || SignedData::read_external(&bytes).is_ok()
+                || SharedRequest::parse(payload).is_ok()
+                || EnrolmentRequest::parse(payload).is_ok()
+                || ProvisioningMessage::parse(payload).is_ok();
+            if is_read {
+                read += 1;
+            } else {
+                refused += 1;
+            }
+        }
+    });
+    assert_eq!((allocated.count_current, allocated.bytes_current), (0, 0));
+    // The permissions or the recipients of one message.
+    assert!(allocated.bytes_max <= 4096, "{}", allocated.bytes_max);
+    assert!(read > 300_000 && refused > 100_000, "{read} {refused}");
 }
 
 #[test]
