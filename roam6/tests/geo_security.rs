@@ -22,6 +22,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use testbed::machines::{advertise, cable};
+use testbed::pki::Pki;
 use testbed::{BINARY, INGRESS, Namespace, ROUTER, Running, Testbed, run, wait_for, wait_or_report};
 
 /// Sends an Ethernet frame, given in hexadecimal.
@@ -182,16 +183,21 @@ impl SigningPair {
     }
 
     fn start(&mut self) {
-        for number in 0..2 {
+        self.start_with(["lab/tickets/at-01.cert", "lab/tickets/at-02.cert"]);
+    }
+
+    /// Starts the stations with these tickets.
+    fn start_with(&mut self, tickets: [&str; 2]) {
+        for (number, tickets) in tickets.into_iter().enumerate() {
             let folder = self.folder.path();
             let text = format!(
                 "run_dir = \"{0}/{number}/run\"\nstate_dir = \"{0}/{number}/state\"\n[geo]\ninterfaces = [\"radio0\"]\n\
                  position = {{ latitude = 48.0, longitude = 11.00{number} }}\n\
                  facilities = {{ station_id = {number}, length = 4.2, width = 1.8 }}\n\
                  [geo.security]\nmode = \"strict\"\ntrust = [\"lab/root.cert\"]\nissuers = [\"lab/aa.cert\"]\n\
-                 tickets = \"lab/tickets/at-0{1}.cert\"\n[[geo.links]]\nname = \"gn0\"\naround = 1500\n",
+                 tickets = \"{1}\"\n[[geo.links]]\nname = \"gn0\"\naround = 1500\n",
                 folder.display(),
-                number + 1
+                tickets
             );
             let config = folder.join(format!("{number}.toml"));
             fs::write(&config, text).unwrap();
@@ -265,6 +271,26 @@ fn two_stations_that_sign_verify_each_other_and_exchange_cams_echoes_and_ipv6() 
     let shown = run(Command::new(BINARY).args(["geo", "cert", "show"]).arg(&file));
     let verdicts = |verdict: &str| shown.matches(&format!("signature    {verdict}")).count();
     assert!(verdicts("valid") > 5 && verdicts("INVALID") == 0 && verdicts("not verified") == 0, "{shown}");
+}
+
+#[test]
+fn stations_with_tickets_of_a_pki_verify_cams_of_each_other() {
+    let Some(mut pair) = SigningPair::new("stations of a PKI") else { return };
+    let folder = pair.folder.path().to_owned();
+    let pki = Pki::start(&folder.join("lab"));
+    for station in ["car-0", "car-1"] {
+        pki.provide(station, &folder.join(station), 2);
+    }
+    pair.start_with(["car-0/tickets", "car-1/tickets"]);
+    for number in 0..2 {
+        let is_verified = || pair.ask(number, &["show", "stations"]).contains("verified");
+        wait_or_report("a station is not verified", is_verified, || pair.story());
+        let knows_cam = || {
+            let ldm = pair.ask(number, &["show", "ldm"]);
+            ldm.lines().any(|line| line.split_whitespace().nth(1) == Some(if number == 0 { "1" } else { "0" }))
+        };
+        wait_or_report("a CAM is not in the LDM", knows_cam, || pair.ask(number, &["show", "ldm"]) + &pair.story());
+    }
 }
 
 impl SigningPair {

@@ -201,6 +201,51 @@ pub fn revocation(data: &[u8]) {
     assert_eq!(RevocationList::parse(&list.emit()), Ok(list));
 }
 
+/// `data` as a message between a station and an authority of a PKI, encrypted, signed or neither: what is read is emitted and read
+/// again.
+#[cfg(feature = "geo-security")]
+pub fn provisioning(data: &[u8]) {
+    use crate::security::{EncryptedData, EnrolmentRequest, ProvisioningMessage, SharedRequest, SignedData};
+    if let Ok(encrypted) = EncryptedData::parse(data) {
+        assert_eq!(encrypted.emit(), data);
+        return;
+    }
+    if let Ok(external) = SignedData::read_external(data) {
+        assert_eq!((external.length, external.payload.len()), (data.len(), 32));
+        check_signed(data, &external);
+    }
+    if let Ok(shared) = SharedRequest::parse(data) {
+        if !shared.attributes.has_others {
+            assert_eq!(SharedRequest::parse(&shared.emit()), Ok(shared));
+        }
+        return;
+    }
+    let payload = SignedData::read_list(data).map_or(data, |read| read.payload);
+    if let Ok(request) = EnrolmentRequest::parse(payload) {
+        if !request.attributes.has_others {
+            assert_eq!(EnrolmentRequest::parse(&request.emit()), Ok(request));
+        }
+        return;
+    }
+    let Ok(message) = ProvisioningMessage::parse(payload) else { return };
+    assert_eq!(ProvisioningMessage::parse(&message.emit()), Ok(message.clone()));
+    match message {
+        ProvisioningMessage::EnrolmentRequest(inner) => {
+            let inner = SignedData::read_list(inner);
+            let _ = inner.map(|inner| EnrolmentRequest::parse(inner.payload).is_ok());
+        }
+        ProvisioningMessage::AuthorizationRequest(request) => {
+            assert!(SharedRequest::parse(request.shared).is_ok() && request.keys.concatenated().len() >= 34);
+        }
+        ProvisioningMessage::EnrolmentResponse(response) | ProvisioningMessage::AuthorizationResponse(response) => {
+            assert_eq!(response.certificate.is_some(), response.code == 0);
+            if let Some(octets) = response.certificate {
+                certificate(octets);
+            }
+        }
+    }
+}
+
 #[cfg(feature = "geo-security")]
 fn check_signed(data: &[u8], read: &crate::security::SignedData<'_>) {
     let signed = read.to_be_signed();

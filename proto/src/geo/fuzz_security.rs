@@ -4,8 +4,8 @@
 use crate::contract::config::geo::{CertificateOctets, SecurityConfig, SecurityMode};
 use p256::elliptic_curve::sec1::ToEncodedPoint;
 use roam6_wire::security::{
-    Certificate, CertificateId, Curve, CurvePoint, HashedId8, Issuance, Psid, PsidSsp, PublicKey, Ssp, TimeUnit,
-    UnsignedCertificate, ValidityPeriod,
+    Certificate, CertificateId, Curve, CurvePoint, EndEntities, HashedId8, Issuance, Psid, PsidSsp, PublicKey, Ssp,
+    TimeUnit, UnsignedCertificate, ValidityPeriod,
 };
 
 const SERVICES: [Psid; 3] = [Psid::CAM, Psid::GN_MANAGEMENT, Psid::IPV6];
@@ -43,7 +43,12 @@ fn certificate(number: u8, issuer: Option<HashedId8>, min_chain_length: Option<u
         validity: ValidityPeriod { start: START, unit: TimeUnit::Hours, duration: 1_000 },
         region: None,
         app_permissions: if min_chain_length.is_some() { &[] } else { &permissions },
-        issue_permissions: min_chain_length.map(|min_chain_length| Issuance { services: &SERVICES, min_chain_length }),
+        issue_permissions: min_chain_length.map(|min_chain_length| Issuance {
+            services: &SERVICES,
+            min_chain_length,
+            holders: EndEntities::Application,
+        }),
+        encryption_key: None,
         key: PublicKey { curve: Curve::NistP256, point },
     };
     unsigned.emit(([number; 32], [number; 32]))

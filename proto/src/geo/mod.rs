@@ -24,6 +24,8 @@ pub mod multicast_listeners;
 pub mod packet_data_rate;
 mod planar;
 #[cfg(feature = "geo-security")]
+pub mod provisioning;
+#[cfg(feature = "geo-security")]
 pub mod pseudonym;
 pub mod request;
 pub mod router;

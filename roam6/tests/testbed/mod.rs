@@ -6,6 +6,7 @@ pub mod capture;
 pub mod host;
 pub mod machines;
 pub mod nat;
+pub mod pki;
 pub mod terminal;
 pub mod visited_network;
 pub mod wireguard;

@@ -121,13 +121,17 @@ pub struct ValidityPeriod {
 }
 
 impl ValidityPeriod {
-    fn read(reader: &mut Reader<'_>) -> Result<ValidityPeriod, Malformed> {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<ValidityPeriod, Malformed> {
         let start = reader.u32()?;
         let at = reader.position();
         let number = coer::alternative(reader, "duration")?;
         let unknown = Malformed { what: "duration", at, why: Why::Value((coer::FIRST + number).into()) };
         let unit = TimeUnit::from_value(number).ok_or(unknown)?;
         Ok(ValidityPeriod { start, unit, duration: reader.u16()? })
+    }
+
+    pub(super) fn write(self, writer: &mut Writer) {
+        writer.u32(self.start).u8(coer::FIRST + self.unit.value()).u16(self.duration);
     }
 
     /// The end: seconds of TAI since 2004, a part of a second counts as none.
@@ -329,7 +333,7 @@ impl IssuerIdentifier {
 }
 
 impl<'a> CertificateId<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<CertificateId<'a>, Malformed> {
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<CertificateId<'a>, Malformed> {
         const WHAT: &str = "certificate id";
         let at = reader.position();
         match coer::alternative(reader, WHAT)? {

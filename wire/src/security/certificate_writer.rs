@@ -6,6 +6,7 @@ use super::curve::{Curve, PointForm, PublicKey};
 use super::emit;
 use super::hash::{HashAlgorithm, HashedId8, Message};
 use super::permissions::{Psid, PsidSsp, Ssp};
+use crate::codepoint::field_values;
 use crate::geo::Coordinates;
 use crate::writer::Writer;
 use alloc::vec::Vec;
@@ -25,7 +26,9 @@ pub struct UnsignedCertificate<'a> {
     pub app_permissions: &'a [PsidSsp<'a>],
     /// What its holder may permit in certificates of stations.
     pub issue_permissions: Option<Issuance<'a>>,
-    /// The key, of NIST P-256.
+    /// The key for messages to its holder, of NIST P-256.
+    pub encryption_key: Option<PublicKey<'a>>,
+    /// The key of its holder's signatures, of NIST P-256.
     pub key: PublicKey<'a>,
 }
 
@@ -36,6 +39,20 @@ pub struct Issuance<'a> {
     pub services: &'a [Psid],
     /// minChainLength: 1 for an authority that issues certificates of stations, 2 for its issuer.
     pub min_chain_length: u8,
+    /// eeType: whose certificates they are.
+    pub holders: EndEntities,
+}
+
+field_values! {
+    /// eeType (§6.4.30).
+    EndEntities {
+        /// Certificates of stations: authorisation tickets.
+        Application = 0x80,
+        /// Enrolment credentials.
+        Enrolment = 0x40,
+        /// Both.
+        Any = 0xC0,
+    }
 }
 
 impl UnsignedCertificate<'_> {
@@ -44,7 +61,8 @@ impl UnsignedCertificate<'_> {
         let present = |bit, present: bool| if present { bit } else { 0 };
         let preamble = present(field::REGION, self.region.is_some())
             | present(field::APP_PERMISSIONS, !self.app_permissions.is_empty())
-            | present(field::ISSUE_PERMISSIONS, self.issue_permissions.is_some());
+            | present(field::ISSUE_PERMISSIONS, self.issue_permissions.is_some())
+            | present(field::ENCRYPTION_KEY, self.encryption_key.is_some());
         writer.u8(preamble);
         match self.id {
             CertificateId::None => writer.u8(coer::FIRST + 3),
@@ -55,18 +73,20 @@ impl UnsignedCertificate<'_> {
             }
         };
         // cracaId and crlSeries.
-        writer.bytes(&[0; 5]).u32(self.validity.start);
-        writer.u8(coer::FIRST + self.validity.unit.value()).u16(self.validity.duration);
+        writer.bytes(&[0; 5]);
+        self.validity.write(writer);
         if let Some((center, radius)) = self.region {
             writer.u8(coer::FIRST).bytes(&center.latitude.to_be_bytes()).bytes(&center.longitude.to_be_bytes());
             writer.u16(radius);
         }
         if !self.app_permissions.is_empty() {
-            count(writer, self.app_permissions.len());
-            self.app_permissions.iter().for_each(|permission| write_permission(writer, permission));
+            write_permissions(writer, self.app_permissions);
         }
         if let Some(issuance) = self.issue_permissions {
             issuance.write(writer);
+        }
+        if let Some(key) = self.encryption_key {
+            key.write_encryption(writer);
         }
         writer.u8(coer::FIRST);
         self.key.write_canonical(writer);
@@ -103,9 +123,10 @@ impl UnsignedCertificate<'_> {
 
 impl Issuance<'_> {
     fn write(&self, writer: &mut Writer) {
-        // One group, with minChainLength.
+        // One group, with minChainLength, and with eeType unless it is the default.
         count(writer, 1);
-        writer.u8(0x80).u8(coer::FIRST);
+        let has_holders = self.holders != EndEntities::Application;
+        writer.u8(if has_holders { 0xa0 } else { 0x80 }).u8(coer::FIRST);
         count(writer, self.services.len());
         for psid in self.services {
             writer.u8(0x80);
@@ -113,7 +134,16 @@ impl Issuance<'_> {
             writer.u8(coer::FIRST + 1);
         }
         writer.u8(1).u8(self.min_chain_length.min(0x7f));
+        if has_holders {
+            writer.u8(self.holders.value());
+        }
     }
+}
+
+/// SequenceOfPsidSsp; 127 at most.
+pub(super) fn write_permissions(writer: &mut Writer, permissions: &[PsidSsp<'_>]) {
+    count(writer, permissions.len());
+    permissions.iter().for_each(|permission| write_permission(writer, permission));
 }
 
 fn write_permission(writer: &mut Writer, permission: &PsidSsp<'_>) {

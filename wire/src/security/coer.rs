@@ -126,6 +126,15 @@ pub(super) fn alternative(reader: &mut Reader<'_>, what: &'static str) -> Result
     }
 }
 
+/// An ENUMERATED value (§11); more than 127 is not read.
+pub(super) fn enumerated(reader: &mut Reader<'_>, what: &'static str) -> Result<u8, Malformed> {
+    let at = reader.position();
+    match reader.u8()? {
+        value @ 0..=0x7f => Ok(value),
+        other => Err(Malformed { what, at, why: Why::Value(other.into()) }),
+    }
+}
+
 /// The extension addition presence bitmap (§16.4), of 1 to 64 bits.
 pub(super) fn bitmap(reader: &mut Reader<'_>) -> Result<Bitmap, Malformed> {
     const WHAT: &str = "extension bitmap";

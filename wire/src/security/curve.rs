@@ -132,7 +132,7 @@ impl<'a> CurvePoint<'a> {
         CurvePoint { form: PointForm::XOnly, x: self.x, y: &[] }
     }
 
-    fn write(self, writer: &mut Writer) {
+    pub(super) fn write(self, writer: &mut Writer) {
         writer.u8(coer::FIRST + self.form.value()).bytes(self.x).bytes(self.y);
     }
 
@@ -168,6 +168,18 @@ impl<'a> PublicKey<'a> {
             return Err(Malformed { what: "encryption key", at, why });
         }
         Ok(key)
+    }
+
+    /// Writes the key with its point as it is.
+    pub(super) fn write(self, writer: &mut Writer) {
+        self.curve.write(writer, self.point.length());
+        self.point.write(writer);
+    }
+
+    /// Writes a PublicEncryptionKey (§6.4.24) of AES-128 in CCM.
+    pub(super) fn write_encryption(self, writer: &mut Writer) {
+        writer.u8(0);
+        self.write(writer);
     }
 
     /// Writes the key in canonical form: the point is compressed.

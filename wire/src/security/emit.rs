@@ -6,7 +6,7 @@ use super::hash::{HashAlgorithm, HashedId3, HashedId8};
 use super::header_info::{Location, field};
 use super::limits;
 use super::permissions::Psid;
-use super::signed_data::{DATA_PRESENT, SIGNED, UNSECURED, VERSION};
+use super::signed_data::{DATA_PRESENT, HASH_PRESENT, SIGNED, UNSECURED, VERSION};
 use crate::writer::Writer;
 use alloc::vec::Vec;
 
@@ -41,6 +41,8 @@ pub enum SignerField<'a> {
     Digest(HashedId8),
     /// By its certificate.
     Certificate(&'a [u8]),
+    /// Not at all: by the key that the data contain.
+    Own,
 }
 
 impl<'a> UnsignedData<'a> {
@@ -72,6 +74,16 @@ impl<'a> UnsignedData<'a> {
         writer.finish()
     }
 
+    /// The octets to be signed for a payload that is elsewhere and has this SHA-256 hash (§6.3.7; SignedExternalPayload of ETSI
+    /// TS 103 097 §5.2).
+    pub fn external(hash: &[u8; 32], psid: Psid, generation_time: u64) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.u8(HASH_PRESENT).u8(coer::FIRST).bytes(hash).u8(field::GENERATION_TIME);
+        psid.write(&mut writer);
+        writer.u64(generation_time);
+        writer.finish()
+    }
+
     fn write_additions(&self, writer: &mut Writer) {
         let requests = self.requests.get(..limits::REQUESTS).unwrap_or(self.requests);
         let bits =
@@ -97,6 +109,7 @@ impl<'a> UnsignedData<'a> {
         match signer {
             SignerField::Digest(digest) => writer.u8(coer::FIRST).bytes(&digest.0),
             SignerField::Certificate(octets) => writer.u8(coer::FIRST + 1).u8(1).u8(1).bytes(octets),
+            SignerField::Own => writer.u8(coer::FIRST + 2),
         };
         writer.u8(coer::FIRST + Curve::NistP256.value()).u8(coer::FIRST + PointForm::XOnly.value());
         writer.bytes(&r).bytes(&s);

@@ -58,6 +58,13 @@ impl HashedId8 {
         HashedId8(last.try_into().unwrap_or_default())
     }
 
+    /// The name of a symmetric key of AES-128 (§6.3.26: the hash of SymmetricEncryptionKey).
+    pub fn of_symmetric_key(key: &[u8; 16]) -> HashedId8 {
+        let mut octets = [super::coer::FIRST; 17];
+        octets.iter_mut().skip(1).zip(key).for_each(|(to, from)| *to = *from);
+        HashedId8::of(HashAlgorithm::Sha256, &octets)
+    }
+
     /// The last three octets.
     pub fn short(self) -> HashedId3 {
         let [.., a, b, c] = self.0;

@@ -4,6 +4,12 @@
 pub const ENVELOPE: usize = 2304;
 /// Octets of a signed list in a file: certificate revocation lists.
 pub const LIST: usize = 16_384;
+/// Octets of a message between a station and an authority. Requests have about 700.
+pub const PROVISIONING: usize = 8192;
+/// Recipients of encrypted data.
+pub const RECIPIENTS: usize = 8;
+/// Octets of the identifier of a station at its enrolment authority.
+pub const STATION_ID: usize = 64;
 /// Entries of a certificate revocation list.
 pub const REVOKED: usize = 1024;
 /// Octets of a certificate. Certificates of stations have about 200, those of authorities up to 600.

@@ -10,23 +10,30 @@ mod certificate_writer;
 mod coer;
 mod curve;
 mod emit;
+mod encrypted_data;
 mod hash;
 mod header_info;
 pub mod limits;
 mod permissions;
+mod provisioning;
 mod region;
 mod revocation;
 mod signed_data;
 
 pub use certificate::{Certificate, CertificateId, IssuerIdentifier, TimeUnit, ValidityPeriod};
-pub use certificate_writer::{Issuance, UnsignedCertificate};
+pub use certificate_writer::{EndEntities, Issuance, UnsignedCertificate};
 pub use curve::{Curve, CurvePoint, PointForm, PublicKey, Signature};
 pub use emit::{DIGEST_OVERHEAD, SignerField, UnsignedData};
+pub use encrypted_data::{EncryptedData, Recipient, WrappedKey};
 pub use hash::{HashAlgorithm, HashedId3, HashedId8, Message};
 pub use header_info::{HashedId3List, HeaderInfo, Location};
 pub use permissions::{
     GroupPermissions, GroupPermissionsList, Permissions, Psid, PsidSsp, PsidSspRange, PsidSspRanges, Ssp, SspRange,
     SubjectPermissions,
+};
+pub use provisioning::{
+    AuthorizationCode, AuthorizationRequest, CertificateResponse, EcSignature, EnrolmentCode, EnrolmentRequest,
+    ProvisioningMessage, PublicKeys, SharedRequest, SubjectAttributes,
 };
 pub use region::{GeographicRegion, IdentifiedRegion, IdentifiedRegions, Points};
 pub use revocation::RevocationList;

@@ -26,13 +26,16 @@ pub(super) const VERSION: u8 = 3;
 /// Alternatives of Ieee1609Dot2Content.
 pub(super) const UNSECURED: u8 = 0;
 pub(super) const SIGNED: u8 = 1;
+pub(super) const ENCRYPTED: u8 = 2;
 /// Preamble of SignedDataPayload: data, without a hash of external data.
 pub(super) const DATA_PRESENT: u8 = 0x40;
+/// The same without data and with the hash.
+pub(super) const HASH_PRESENT: u8 = 0x20;
 
 /// Signed data, as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedData<'a> {
-    /// The payload: the packet from its Common Header.
+    /// The payload: the packet from its Common Header. Of an external payload its SHA-256 hash.
     pub payload: &'a [u8],
     /// What is signed beside the payload.
     pub header: HeaderInfo<'a>,
@@ -75,20 +78,45 @@ impl<'a> SignedData<'a> {
         SignedData::read_limited(octets, limits::LIST)
     }
 
-    fn read_limited(octets: &'a [u8], most: usize) -> Result<SignedData<'a>, Malformed> {
+    /// Reads signed data with an external payload that are all of `octets` (SignedExternalPayload of ETSI TS 103 097 §5.2): they
+    /// have its SHA-256 hash.
+    ///
+    /// # Errors
+    /// As [`SignedData::read`].
+    pub fn read_external(octets: &'a [u8]) -> Result<SignedData<'a>, Malformed> {
         let mut reader = Reader::new("signed data", octets);
-        expect(&mut reader, "security version", VERSION)?;
-        expect(&mut reader, "security content", coer::FIRST + SIGNED)?;
-        let hash = HashAlgorithm::read(&mut reader)?;
+        let signed = SignedData::read_with(&mut reader, limits::LIST, |reader| {
+            expect(reader, "SignedDataPayload", HASH_PRESENT)?;
+            expect(reader, "hash of the payload", coer::FIRST)?;
+            reader.bytes(HashAlgorithm::Sha256.length())
+        })?;
+        reader.end()?;
+        Ok(signed)
+    }
+
+    fn read_limited(octets: &'a [u8], most: usize) -> Result<SignedData<'a>, Malformed> {
+        SignedData::read_with(&mut Reader::new("signed data", octets), most, |reader| {
+            expect(reader, "SignedDataPayload", DATA_PRESENT)?;
+            expect(reader, "payload version", VERSION)?;
+            expect(reader, "payload content", coer::FIRST + UNSECURED)?;
+            coer::octets(reader, "payload", most)
+        })
+    }
+
+    fn read_with(
+        reader: &mut Reader<'a>,
+        most: usize,
+        read_payload: impl FnOnce(&mut Reader<'a>) -> Result<&'a [u8], Malformed>,
+    ) -> Result<SignedData<'a>, Malformed> {
+        expect(reader, "security version", VERSION)?;
+        expect(reader, "security content", coer::FIRST + SIGNED)?;
+        let hash = HashAlgorithm::read(reader)?;
         let start = reader.clone();
-        expect(&mut reader, "SignedDataPayload", DATA_PRESENT)?;
-        expect(&mut reader, "payload version", VERSION)?;
-        expect(&mut reader, "payload content", coer::FIRST + UNSECURED)?;
-        let payload = coer::octets(&mut reader, "payload", most)?;
-        let header = HeaderInfo::read(&mut reader)?;
-        let to_be_signed = coer::between(&start, &reader);
-        let signer = SignerIdentifier::read(&mut reader)?;
-        let signature = Signature::read(&mut reader)?;
+        let payload = read_payload(reader)?;
+        let header = HeaderInfo::read(reader)?;
+        let to_be_signed = coer::between(&start, reader);
+        let signer = SignerIdentifier::read(reader)?;
+        let signature = Signature::read(reader)?;
         let length = reader.position();
         if length > most {
             return Err(Malformed { what: "envelope octets", at: 0, why: Why::TooMany(most) });

@@ -20,6 +20,9 @@ mod its_received;
 mod key_exchange;
 #[cfg(test)]
 mod mutation;
+#[cfg(feature = "geo-security")]
+#[cfg(test)]
+mod provisioning;
 #[cfg(test)]
 mod round_trip;
 #[cfg(feature = "its")]

@@ -78,6 +78,8 @@ fn the_fuzz_corpus_passes() {
         ("wire_security", fuzz::security),
         #[cfg(feature = "geo-security")]
         ("wire_revocation", fuzz::revocation),
+        #[cfg(feature = "geo-security")]
+        ("wire_provisioning", fuzz::provisioning),
     ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
         let mut read = 0;

@@ -1,5 +1,7 @@
 //! Command-line arguments of `roam6 geo`.
 
+#[cfg(feature = "geo-security")]
+use super::provisioning::args as provisioning;
 use super::target::Target;
 use crate::cli::socket::SocketArgs;
 use crate::config::duration;
@@ -98,13 +100,44 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Make the certificates of a root authority, an authorisation authority and stations, for a lab
+    /// Make the certificates of a root authority, an enrolment and an authorisation authority, and stations, for a lab
     #[command(after_help = "\
 Keys are of NIST P-256 (PKCS#8 PEM), certificates in COER, as other ITS stations read them. The output is the table
 [geo.security] of stations that trust this root.
 
 Example: roam6 geo cert make /etc/roam6/lab --count 3")]
     Make(MakeArgs),
+    /// Get an enrolment credential from an enrolment authority (EA) of a PKI (ETSI TS 102 941)
+    #[command(after_help = "\
+The request goes by HTTP. It is signed by the canonical key, with which the station is registered at the EA, and encrypted
+for the EA; the key of the credential is made here and never sent. Without --root the certificate of the EA is trusted.
+
+Examples:
+  roam6 geo cert enrol /etc/roam6/ec --ea http://pki.example/ea --ea-cert ea.cert --station car-1 --key car-1.key
+  roam6 geo cert enrol /etc/roam6/ec --ea http://pki.example/ea --ea-cert ea.cert --renew --json")]
+    Enrol(provisioning::EnrolArgs),
+    /// Get authorisation tickets from an authorisation authority (AA) of a PKI (ETSI TS 102 941)
+    #[command(after_help = "\
+One request for each ticket, with a key that is made here. What the credential signs is encrypted for the EA, so the AA does not
+learn which station asks. A running daemon takes new tickets when it is restarted.
+
+Examples:
+  roam6 geo cert authorize tickets --aa http://aa.example --aa-cert aa.cert --ea-cert ea.cert --credential ec.cert -c 20
+  roam6 geo cert authorize cams --aa http://aa.example --aa-cert aa.cert --ea-cert ea.cert --credential ec.cert \
+--permission 36:01fffc --hours 24 --json")]
+    Authorize(provisioning::AuthorizeArgs),
+    /// Register a station at the enrolment authority of a lab, with a new canonical key
+    #[command(after_help = "\
+The output is the file of the private key, FOLDER/stations/STATION.key, for --key of roam6 geo cert enrol.
+
+Example: roam6 geo cert register /etc/roam6/lab car-1")]
+    Register(provisioning::RegisterArgs),
+    /// Be the enrolment authority and the authorisation authority of a lab, by HTTP
+    #[command(after_help = "\
+Credentials are for stations of roam6 geo cert register. It runs until it is ended, and prints a line for each request.
+
+Example: roam6 geo cert serve /etc/roam6/lab --listen [2001:db8::1]:9108")]
+    Serve(provisioning::ServeArgs),
     /// Issue the list of revoked certificates (CRL) of the root authority of a lab, in place of the former one
     #[command(after_help = "\
 The list is written to FOLDER/root.crl (ETSI TS 102 941) and has only the certificates that are named. Without any, it

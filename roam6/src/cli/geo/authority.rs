@@ -1,19 +1,19 @@
-//! `roam6 geo cert make` and `roam6 geo cert verify`: certificates of a root authority, an authorisation authority and stations
-//! for a lab, and whether a station's certificate leads to a trusted root.
+//! `roam6 geo cert make` and `roam6 geo cert verify`: certificates of a root authority, an enrolment authority, an authorisation
+//! authority and stations for a lab, and whether a station's certificate leads to a trusted root.
 
 use crate::certificate::{its_now, read, verify};
 use crate::cli::geo::args::{MakeArgs, RevokeArgs};
 use crate::cli::output::print;
 use crate::exit::Failure;
-use crate::files::{SECRET, create, replace};
+use crate::files::{SECRET, create, not_written, replace};
 use p256::SecretKey;
 use p256::ecdsa::signature::Signer;
 use p256::ecdsa::{Signature, SigningKey};
 use p256::elliptic_curve::sec1::ToEncodedPoint;
 use p256::pkcs8::{DecodePrivateKey, EncodePrivateKey, LineEnding};
 use roam6_wire::security::{
-    Certificate, CertificateId, Curve, CurvePoint, Issuance, IssuerIdentifier, Message, Psid, PsidSsp, PublicKey,
-    RevocationList, SignerField, Ssp, TimeUnit, UnsignedCertificate, UnsignedData, ValidityPeriod,
+    Certificate, CertificateId, Curve, CurvePoint, EndEntities, Issuance, IssuerIdentifier, Message, Psid, PsidSsp,
+    PublicKey, RevocationList, SignerField, Ssp, TimeUnit, UnsignedCertificate, UnsignedData, ValidityPeriod,
 };
 use rsa::rand_core::OsRng;
 use std::fmt::Write;
@@ -25,9 +25,9 @@ const BEFORE: u64 = 3600;
 /// Years in which the authorities of a lab are valid.
 const AUTHORITY_YEARS: u16 = 3;
 /// Hours in which tickets are valid: a week, as those of Europe's policy.
-const TICKET_HOURS: u16 = 168;
+pub(super) const TICKET_HOURS: u16 = 168;
 /// What stations of a lab may sign: all containers of CAMs, all causes of DENMs.
-const PERMISSIONS: [PsidSsp<'static>; 5] = [
+pub(super) const PERMISSIONS: [PsidSsp<'static>; 5] = [
     PsidSsp { psid: Psid::CAM, ssp: Ssp::Bitmap(&[1, 0xff, 0xfc]) },
     PsidSsp { psid: Psid::DENM, ssp: Ssp::Bitmap(&[1, 0xff, 0xff, 0xff]) },
     PsidSsp { psid: Psid::GN_MANAGEMENT, ssp: Ssp::Absent },
@@ -36,15 +36,30 @@ const PERMISSIONS: [PsidSsp<'static>; 5] = [
 ];
 /// What roots sign beside certificates: revocation lists, of version 1.
 const ROOT_PERMISSIONS: [PsidSsp<'static>; 1] = [PsidSsp { psid: Psid::CRL, ssp: Ssp::Bitmap(&[1]) }];
+/// What authorities sign beside certificates (TS 102 941 annex B): answers to requests, and requests to each other.
+const EA_PERMISSIONS: [PsidSsp<'static>; 1] =
+    [PsidSsp { psid: Psid::CERTIFICATE_REQUEST, ssp: Ssp::Bitmap(&[1, 0x0e]) }];
+const AA_PERMISSIONS: [PsidSsp<'static>; 1] =
+    [PsidSsp { psid: Psid::CERTIFICATE_REQUEST, ssp: Ssp::Bitmap(&[1, 0x32]) }];
 const SECONDS_OF_DAY: u64 = 86_400;
 const OCTETS_OF_COORDINATE: usize = 32;
 /// Permissions of files without secrets.
-const PUBLIC: u32 = 0o644;
+pub(super) const PUBLIC: u32 = 0o644;
 
 /// A certificate with its private key.
 struct Issued {
     octets: Vec<u8>,
     key: SecretKey,
+    /// The key for messages to the holder.
+    encryption: Option<SecretKey>,
+}
+
+/// What a certificate has beside its keys.
+pub(super) struct Content<'a> {
+    pub(super) id: CertificateId<'a>,
+    pub(super) validity: ValidityPeriod,
+    pub(super) app_permissions: &'a [PsidSsp<'a>],
+    pub(super) issue_permissions: Option<Issuance<'a>>,
 }
 
 /// Makes the certificates.
@@ -57,26 +72,20 @@ pub(crate) fn make(args: &MakeArgs) -> Result<ExitCode, Failure> {
     std::fs::create_dir(folder).map_err(|error| refuse(folder, error))?;
     let tickets = folder.join("tickets");
     std::fs::create_dir(&tickets).map_err(|error| refuse(&tickets, error))?;
-    let services = PERMISSIONS.map(|permission| permission.psid);
-    let years = (TimeUnit::Years, AUTHORITY_YEARS);
-    let authority = |name, issuer, min_chain_length| {
-        let issuance = Some(Issuance { services: &services, min_chain_length });
-        issue(CertificateId::Name(name), issuer, years, issuance)
-    };
-    let root = authority("roam6 lab root", None, 2)?;
-    let aa = authority("roam6 lab AA", Some(&root), 1)?;
-    let mut files = vec![(folder.join("root"), root)];
+    let authorities = Authorities::issue()?;
+    let mut files = vec![];
     for number in 1..=args.count {
-        let ticket = issue(CertificateId::None, Some(&aa), (TimeUnit::Hours, TICKET_HOURS), None)?;
-        files.push((tickets.join(format!("at-{number:02}")), ticket));
+        files.push((tickets.join(format!("at-{number:02}")), authorities.ticket()?));
     }
-    files.push((folder.join("aa"), aa));
+    let Authorities { root, ea, aa } = authorities;
+    files.extend([(folder.join("root"), root), (folder.join("ea"), ea), (folder.join("aa"), aa)]);
     for (path, issued) in &files {
         let certificate = path.with_extension("cert");
         create(&certificate, &issued.octets, PUBLIC).map_err(|error| refuse(&certificate, error))?;
-        let pem = issued.key.to_pkcs8_pem(LineEnding::LF).map_err(|error| Failure::Other(error.to_string()))?;
-        let key = path.with_extension("key");
-        create(&key, pem.as_bytes(), SECRET).map_err(|error| refuse(&key, error))?;
+        create_key(&path.with_extension("key"), &issued.key)?;
+        if let Some(key) = &issued.encryption {
+            create_key(&encryption_key_file(&certificate), key)?;
+        }
     }
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
     let text = format!(
@@ -91,38 +100,110 @@ pub(crate) fn make(args: &MakeArgs) -> Result<ExitCode, Failure> {
     Ok(print(&text))
 }
 
+/// The authorities of a lab.
+struct Authorities {
+    root: Issued,
+    ea: Issued,
+    aa: Issued,
+}
+
+impl Authorities {
+    fn issue() -> Result<Authorities, Failure> {
+        let services = PERMISSIONS.map(|permission| permission.psid);
+        let all = [&services[..], &[Psid::CERTIFICATE_REQUEST]].concat();
+        let content = |name, app_permissions, services, holders, min_chain_length| Content {
+            id: CertificateId::Name(name),
+            validity: since_now(TimeUnit::Years, AUTHORITY_YEARS),
+            app_permissions,
+            issue_permissions: Some(Issuance { services, min_chain_length, holders }),
+        };
+        let root = content("roam6 lab root", &ROOT_PERMISSIONS, &all, EndEntities::Any, 2);
+        let root = issue(&root, None, false)?;
+        let credentials = [Psid::CERTIFICATE_REQUEST];
+        let ea = content("roam6 lab EA", &EA_PERMISSIONS, &credentials, EndEntities::Enrolment, 1);
+        let aa = content("roam6 lab AA", &AA_PERMISSIONS, &services, EndEntities::Application, 1);
+        let (ea, aa) = (issue(&ea, Some(&root), true)?, issue(&aa, Some(&root), true)?);
+        Ok(Authorities { root, ea, aa })
+    }
+
+    fn ticket(&self) -> Result<Issued, Failure> {
+        let content = Content {
+            id: CertificateId::None,
+            validity: since_now(TimeUnit::Hours, TICKET_HOURS),
+            app_permissions: &PERMISSIONS,
+            issue_permissions: None,
+        };
+        issue(&content, Some(&self.aa), false)
+    }
+}
+
+/// The validity of a certificate that is issued now.
+pub(super) fn since_now(unit: TimeUnit, duration: u16) -> ValidityPeriod {
+    ValidityPeriod { start: u32::try_from(its_now().saturating_sub(BEFORE)).unwrap_or(u32::MAX), unit, duration }
+}
+
+/// The file of the private key for messages to the holder of a certificate.
+pub(super) fn encryption_key_file(certificate: &Path) -> PathBuf {
+    let name = certificate.file_stem().unwrap_or_default().to_string_lossy();
+    certificate.with_file_name(format!("{name}-encryption.key"))
+}
+
+/// Writes a private key to a file that does not exist.
+pub(super) fn create_key(path: &Path, key: &SecretKey) -> Result<(), Failure> {
+    let pem = key.to_pkcs8_pem(LineEnding::LF).map_err(|error| Failure::Other(error.to_string()))?;
+    create(path, pem.as_bytes(), SECRET).map_err(|error| Failure::Other(not_written(path, &error)))
+}
+
+/// Reads a private key.
+pub(super) fn read_key(path: &Path) -> Result<SecretKey, Failure> {
+    let refuse = |why: String| Failure::Other(format!("{}: {why}", path.display()));
+    let pem = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+    SecretKey::from_pkcs8_pem(&pem).map_err(|error| refuse(format!("no private key of NIST P-256 in PEM: {error}")))
+}
+
 /// Issues a certificate for a new key; without issuer that of a root authority.
-fn issue(
-    id: CertificateId<'_>,
-    issuer: Option<&Issued>,
-    (unit, duration): (TimeUnit, u16),
-    issuance: Option<Issuance<'_>>,
-) -> Result<Issued, Failure> {
-    let failed = |what: &str| Failure::Other(format!("{what} failed"));
-    let key = SecretKey::random(&mut OsRng);
-    let point = key.public_key().to_encoded_point(true);
-    let point =
-        CurvePoint::from_sec1(point.as_bytes(), OCTETS_OF_COORDINATE).ok_or_else(|| failed("encoding a key"))?;
-    let start = its_now().saturating_sub(BEFORE);
+fn issue(content: &Content<'_>, issuer: Option<&Issued>, with_encryption: bool) -> Result<Issued, Failure> {
     let parsed = issuer.map(|issuer| Certificate::parse(&issuer.octets)).transpose();
     let parsed = parsed.map_err(|error| Failure::Other(error.to_string()))?;
+    let key = SecretKey::random(&mut OsRng);
+    let encryption = with_encryption.then(|| SecretKey::random(&mut OsRng));
+    let (point, encryption_point) = (compressed(&key), encryption.as_ref().map(compressed));
+    let encryption_key = encryption_point.as_deref().map(public_key).transpose()?;
+    let signer = (parsed.as_ref(), issuer.map_or(&key, |issuer| &issuer.key));
+    let octets = certify(content, public_key(&point)?, encryption_key, signer);
+    Ok(Issued { octets, key, encryption })
+}
+
+fn compressed(key: &SecretKey) -> Vec<u8> {
+    key.public_key().to_encoded_point(true).as_bytes().to_vec()
+}
+
+fn public_key(point: &[u8]) -> Result<PublicKey<'_>, Failure> {
+    let point = CurvePoint::from_sec1(point, OCTETS_OF_COORDINATE);
+    let point = point.ok_or_else(|| Failure::Other("encoding a key failed".to_owned()))?;
+    Ok(PublicKey { curve: Curve::NistP256, point })
+}
+
+/// Issues a certificate for these keys. `issuer` is none for a root authority, which signs itself.
+pub(super) fn certify(
+    content: &Content<'_>,
+    key: PublicKey<'_>,
+    encryption_key: Option<PublicKey<'_>>,
+    (issuer, signing): (Option<&Certificate<'_>>, &SecretKey),
+) -> Vec<u8> {
     let unsigned = UnsignedCertificate {
-        issuer: parsed.as_ref().map(Certificate::digest),
-        id,
-        validity: ValidityPeriod { start: u32::try_from(start).unwrap_or(u32::MAX), unit, duration },
+        issuer: issuer.map(Certificate::digest),
+        id: content.id,
+        validity: content.validity,
         region: None,
-        app_permissions: match (issuer, issuance) {
-            (None, _) => &ROOT_PERMISSIONS,
-            (_, Some(_)) => &[],
-            (_, None) => &PERMISSIONS,
-        },
-        issue_permissions: issuance,
-        key: PublicKey { curve: Curve::NistP256, point },
+        app_permissions: content.app_permissions,
+        issue_permissions: content.issue_permissions,
+        encryption_key,
+        key,
     };
-    let signer = SigningKey::from(issuer.map_or(&key, |issuer| &issuer.key));
-    let signature: Signature = signer.sign(unsigned.message(parsed.as_ref()).octets());
+    let signature: Signature = SigningKey::from(signing).sign(unsigned.message(issuer).octets());
     let (r, s) = signature.split_bytes();
-    Ok(Issued { octets: unsigned.emit((r.into(), s.into())), key })
+    unsigned.emit((r.into(), s.into()))
 }
 
 /// Issues the revocation list of the root of a lab, in place of the former one.
@@ -134,9 +215,7 @@ pub(crate) fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
     let path = |name| args.folder.join(name);
     let root = read(&path("root.cert")).map_err(Failure::Other)?;
     let root = Certificate::parse(&root).map_err(|error| Failure::Other(error.to_string()))?;
-    let pem =
-        std::fs::read_to_string(path("root.key")).map_err(|error| refuse(&path("root.key"), error.to_string()))?;
-    let key = SecretKey::from_pkcs8_pem(&pem).map_err(|error| refuse(&path("root.key"), error.to_string()))?;
+    let key = read_key(&path("root.key"))?;
     let digest = |file: &PathBuf| {
         let octets = read(file).map_err(Failure::Other)?;
         Certificate::parse(&octets).map(|revoked| revoked.digest()).map_err(|error| refuse(file, error.to_string()))
@@ -201,7 +280,7 @@ pub(super) fn verify_chain(files: &[PathBuf]) -> Result<ExitCode, Failure> {
 }
 
 /// Whether `other` is the certificate that has signed this one, by its digest.
-fn is_issuer(other: &[u8], certificate: &Certificate<'_>) -> bool {
+pub(super) fn is_issuer(other: &[u8], certificate: &Certificate<'_>) -> bool {
     let digest = Certificate::parse(other).map(|other| other.digest());
     matches!((certificate.issuer, digest), (IssuerIdentifier::Digest(_, issuer), Ok(digest)) if issuer == digest)
 }
@@ -234,5 +313,7 @@ mod tests {
         let mode = |name| std::fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode("lab/tickets/at-01.key"), 0o600);
         assert_eq!(mode("lab/root.key"), 0o600);
+        assert_eq!(mode("lab/ea-encryption.key"), 0o600);
+        assert!(chain(&["lab/ea.cert", "lab/root.cert"]));
     }
 }

@@ -267,7 +267,7 @@ fn verdict(signature: Option<bool>) -> &'static str {
 }
 
 /// Seconds of TAI since 2004 as UTC.
-fn utc(seconds: u64) -> String {
+pub(super) fn utc(seconds: u64) -> String {
     let unix = ITS_EPOCH.saturating_add(seconds);
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(unix));
     // The formatter knows years of four digits only.

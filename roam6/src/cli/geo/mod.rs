@@ -10,6 +10,8 @@ mod cert;
 mod ping;
 mod probes;
 #[cfg(feature = "geo-security")]
+mod provisioning;
+#[cfg(feature = "geo-security")]
 mod speed;
 pub(crate) mod target;
 mod trace;
@@ -74,6 +76,14 @@ pub(crate) fn run(command: &GeoCommand) -> Result<ExitCode, Failure> {
         GeoCommand::Cert(CertCommand::Show { file, json }) => cert::show(file, *json),
         #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Make(args)) => authority::make(args),
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Cert(CertCommand::Enrol(args)) => provisioning::enrol(args),
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Cert(CertCommand::Authorize(args)) => provisioning::authorize(args),
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Cert(CertCommand::Register(args)) => provisioning::register(args),
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Cert(CertCommand::Serve(args)) => provisioning::serve(args),
         #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Revoke(args)) => authority::revoke(args),
         #[cfg(feature = "geo-security")]

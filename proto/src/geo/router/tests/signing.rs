@@ -9,7 +9,7 @@ use crate::contract::signature::{SigningRequest, SigningResult};
 use crate::contract::view::Trust;
 use roam6_wire::geo::SecuredPacket;
 use roam6_wire::geo::btp::{Btp, SourceOrInfo, port};
-use roam6_wire::security::{Issuance, Psid, PsidSsp, SignerIdentifier, Ssp};
+use roam6_wire::security::{EndEntities, Issuance, Psid, PsidSsp, SignerIdentifier, Ssp};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SERVICES: [Psid; 4] = [Psid::CAM, Psid::DENM, Psid::GN_MANAGEMENT, Psid::IPV6];
@@ -204,8 +204,14 @@ fn the_certificate_of_an_unknown_authority_is_learnt_from_a_station_that_has_it(
     air.request(1, cam()).unwrap();
     assert_eq!(air.stations[&3].delivered.len(), 1, "{:?}", air.stations[&3].drops);
     // An authority that no trusted root has issued is learnt by nobody.
-    let foreign =
-        issue(210, None, Form { issuance: Some(Issuance { services: &SERVICES, min_chain_length: 1 }), ..STATION });
+    let foreign = issue(
+        210,
+        None,
+        Form {
+            issuance: Some(Issuance { services: &SERVICES, min_chain_length: 1, holders: EndEntities::Application }),
+            ..STATION
+        },
+    );
     let by_foreign = issue(4, Some(&foreign), STATION);
     air.add(4, east(120.0), &Mib::default());
     air.equip_signer(&pki, 4, &[by_foreign]);

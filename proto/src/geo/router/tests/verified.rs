@@ -10,8 +10,8 @@ use crate::contract::view::Trust;
 use p256::elliptic_curve::sec1::ToEncodedPoint;
 use roam6_wire::geo::SequencedSource;
 use roam6_wire::security::{
-    Certificate, CertificateId, Curve, CurvePoint, HashedId8, Issuance, Location, Message, Psid, PsidSsp, PublicKey,
-    SignerField, Ssp, TimeUnit, UnsignedCertificate, UnsignedData, ValidityPeriod,
+    Certificate, CertificateId, Curve, CurvePoint, EndEntities, HashedId8, Issuance, Location, Message, Psid, PsidSsp,
+    PublicKey, SignerField, Ssp, TimeUnit, UnsignedCertificate, UnsignedData, ValidityPeriod,
 };
 use sha2::{Digest, Sha256};
 
@@ -94,6 +94,7 @@ pub(super) fn issue(number: u8, issuer: Option<&Holder>, form: Form<'_>) -> Hold
         region: form.region,
         app_permissions: form.permissions,
         issue_permissions: form.issuance,
+        encryption_key: None,
         key: PublicKey { curve: Curve::NistP256, point: CurvePoint::from_sec1(&key, 32).unwrap() },
     };
     let of_issuer = issuer.map(Holder::certificate);
@@ -117,7 +118,7 @@ impl Pki {
     pub(super) fn with_services(mode: SecurityMode, services: &[Psid]) -> Pki {
         let authority_form = |min_chain_length| Form {
             permissions: &[],
-            issuance: Some(Issuance { services, min_chain_length }),
+            issuance: Some(Issuance { services, min_chain_length, holders: EndEntities::Application }),
             validity: (-7200, 1000),
             region: None,
         };
@@ -284,8 +285,14 @@ fn signatures_certificates_and_permissions_are_verified() {
     assert_eq!(air.try_frame(&envelope(&plain, &ticket, by_digest)), DELIVERED);
 
     let stranger = Pki::new(SecurityMode::Strict);
-    let other_root =
-        issue(210, None, Form { issuance: Some(Issuance { services: &SERVICES, min_chain_length: 1 }), ..TICKET });
+    let other_root = issue(
+        210,
+        None,
+        Form {
+            issuance: Some(Issuance { services: &SERVICES, min_chain_length: 1, holders: EndEntities::Application }),
+            ..TICKET
+        },
+    );
     let of_stranger = issue(11, Some(&other_root), TICKET);
     assert_eq!(air.try_frame(&envelope(&plain, &of_stranger, now)), dropped(DropReason::UnknownCertificate));
     // A certificate that names the authority, and that another key has signed.
@@ -303,7 +310,14 @@ fn signatures_certificates_and_permissions_are_verified() {
         (Form { permissions: &TICKET.permissions[..2], ..TICKET }, DropReason::NotPermitted),
         (Form { region: Some((east(9_000.0), 5_000)), ..TICKET }, DropReason::NotPermitted),
         (
-            Form { issuance: Some(Issuance { services: &SERVICES, min_chain_length: 1 }), ..TICKET },
+            Form {
+                issuance: Some(Issuance {
+                    services: &SERVICES,
+                    min_chain_length: 1,
+                    holders: EndEntities::Application,
+                }),
+                ..TICKET
+            },
             DropReason::InvalidCertificate,
         ),
         // The authority must not permit it.
@@ -431,8 +445,14 @@ fn nobody_speaks_for_a_station_that_was_verified() {
 #[test]
 fn a_non_strict_station_forwards_what_it_cannot_verify() {
     let (_, mut air) = listener(SecurityMode::NonStrict);
-    let other_root =
-        issue(210, None, Form { issuance: Some(Issuance { services: &SERVICES, min_chain_length: 1 }), ..TICKET });
+    let other_root = issue(
+        210,
+        None,
+        Form {
+            issuance: Some(Issuance { services: &SERVICES, min_chain_length: 1, holders: EndEntities::Application }),
+            ..TICKET
+        },
+    );
     let stranger = issue(11, Some(&other_root), TICKET);
     let origin = SequencedSource { sequence: 5, source: position(&air, 9, east(100.0), 0) };
     let foreign = envelope(&frame(9, ExtendedHeader::TopoBroadcast(origin), 5), &stranger, usual(&air));
