@@ -8,6 +8,7 @@ use crate::certificate::read;
 use crate::cli::geo::authority::{Content, TICKET_HOURS, certify, encryption_key_file, read_key, since_now};
 use crate::cli::output::print;
 use crate::exit::Failure;
+use core::time::Duration;
 use p256::SecretKey;
 use roam6_proto::geo::provisioning::authority::{Answer, Authority, Grant, Opened};
 use roam6_wire::security::{
@@ -27,6 +28,8 @@ pub(super) const AUTHORIZATION: &str = "/authorization";
 const CREDENTIAL_YEARS: u16 = 1;
 /// Most requests at a time.
 const MAX_CLIENTS: usize = 16;
+/// After a connection that could not be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The authorities.
 pub(super) struct Pki {
@@ -165,10 +168,14 @@ pub(in crate::cli::geo) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> 
     accept(&listener, &pki)
 }
 
-fn accept(listener: &TcpListener, pki: &Arc<Pki>) -> Result<ExitCode, Failure> {
+fn accept(listener: &TcpListener, pki: &Arc<Pki>) -> ! {
     let clients = Arc::new(AtomicUsize::new(0));
     loop {
-        let (stream, _) = listener.accept().map_err(|error| Failure::Other(error.to_string()))?;
+        let Ok((stream, _)) = listener.accept() else {
+            // The client has gone already, or there is no descriptor left until another one goes.
+            thread::sleep(PAUSE);
+            continue;
+        };
         if clients.fetch_add(1, Ordering::Relaxed) >= MAX_CLIENTS {
             clients.fetch_sub(1, Ordering::Relaxed);
             continue;
