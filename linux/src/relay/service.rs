@@ -117,7 +117,7 @@ impl Link {
             && outbound.octets.max(inbound.octets) >= sockets::MUCH
         {
             *enlarged = true;
-            sockets::set_buffers(&self.bearer, sockets::LARGE_BEARER_BUFFER);
+            sockets::set_buffers(&self.bearer, sockets::LARGE_SEND_BUFFER, sockets::LARGE_RECEIVE_BUFFER);
         }
     }
 }
@@ -445,7 +445,7 @@ impl RelayService {
         };
         let Some(plain) = plain else { return Some(Event::Broken(id)) };
         let (outbound, inbound) = Default::default();
-        sockets::set_buffers(&link.bearer, sockets::BEARER_BUFFER);
+        sockets::set_buffers(&link.bearer, sockets::BEARER_BUFFER, sockets::BEARER_BUFFER);
         link.phase = Phase::Open { plain, outbound, inbound, tuple, since: now, enlarged: false };
         self.busy.push_back(id);
         self.log_error(watched);

@@ -22,7 +22,8 @@ pub(super) const MARK: u32 = 0x7236_0000;
 /// 40 ms: what its destination does not read stands in them. Those of one whose destination has read much are for 100 Mbit/s and
 /// 300 ms.
 pub(super) const BEARER_BUFFER: Flag = 512 * 1024;
-pub(super) const LARGE_BEARER_BUFFER: Flag = 4 * 1024 * 1024;
+pub(super) const LARGE_SEND_BUFFER: Flag = 1024 * 1024;
+pub(super) const LARGE_RECEIVE_BUFFER: Flag = 4 * 1024 * 1024;
 /// Octets by which a destination has read much: more than all buffers on the way hold.
 pub(super) const MUCH: u64 = 4 * 1024 * 1024;
 const PLAIN_BUFFER: Flag = 128 * 1024;
@@ -52,9 +53,9 @@ pub(super) fn tune_bearer(socket: &OwnedFd) {
 
 /// Sets the buffers of a bearer in use, which may only grow: the kernel drops what it has promised room for, and the connection
 /// stalls. An idle one has the kernel's: those set before the handshake of a subflow bound its window for good.
-pub(super) fn set_buffers(bearer: &OwnedFd, octets: Flag) {
-    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, octets);
-    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets);
+pub(super) fn set_buffers(bearer: &OwnedFd, send: Flag, receive: Flag) {
+    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send);
+    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, receive);
 }
 
 /// What all plain connections have. Keepalives are answered by the kernel of this host, so it has to send its own, or it would
