@@ -19,8 +19,8 @@ pub(super) const MARK: u32 = 0x7236_0000;
 ///
 /// A bearer needs the sum of the rates of all paths times the longest round trip, in which a queue may have 100 ms: what the other
 /// paths deliver meanwhile waits for the data of the slowest one. The buffers of a connection that begins are for 100 Mbit/s and
-/// 40 ms: what its destination does not read stands in them. Those of one whose destination has read much are for 100 Mbit/s and
-/// 300 ms.
+/// 40 ms: what its destination does not read stands in them. The receive buffer of one whose destination has read much is for 100 Mbit/s
+/// and 300 ms. Its send buffer is smaller: the data of a path that fails are sent again behind what another one has queued.
 pub(super) const BEARER_BUFFER: Flag = 512 * 1024;
 pub(super) const LARGE_SEND_BUFFER: Flag = 1024 * 1024;
 pub(super) const LARGE_RECEIVE_BUFFER: Flag = 4 * 1024 * 1024;
@@ -51,7 +51,7 @@ pub(super) fn tune_bearer(socket: &OwnedFd) {
     let _ = set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, NOT_SENT_LOW_WATER);
 }
 
-/// Sets the buffers of a bearer in use, which may only grow: the kernel drops what it has promised room for, and the connection
+/// Sets the buffers of a bearer in use, octets, which may only grow: the kernel drops what it has promised room for, and the connection
 /// stalls. An idle one has the kernel's: those set before the handshake of a subflow bound its window for good.
 pub(super) fn set_buffers(bearer: &OwnedFd, send: Flag, receive: Flag) {
     let _ = set(bearer, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send);

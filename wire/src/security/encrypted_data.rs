@@ -43,7 +43,7 @@ pub struct EncryptedData<'a> {
 /// RecipientInfo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recipient<'a> {
-    /// Whoever has the symmetric key with this name.
+    /// A holder of the symmetric key with this hash (pskRecipInfo).
     PresharedKey(HashedId8),
     /// The holder of the certificate with this digest.
     Certificate(HashedId8, WrappedKey<'a>),

@@ -78,7 +78,7 @@ pub(super) fn encrypt_for(
     Ok(emit(recipient, secrets.key, &secrets.nonce, plaintext))
 }
 
-/// Encrypts for whoever has the symmetric key.
+/// Encrypts with a symmetric key that the recipient holds already.
 pub(super) fn encrypt_with(key: SymmetricKey, nonce: &[u8; 12], plaintext: &[u8]) -> Vec<u8> {
     emit(Recipient::PresharedKey(HashedId8::of_symmetric_key(&key.0)), key, nonce, plaintext)
 }

@@ -11,7 +11,7 @@
 //!   │◀─ encrypted( signed by AA( ticket )) ───────────────────────────────────────│
 //! ```
 //!
-//! The answer is encrypted with the symmetric key of its request, so it is for whoever has sent that.
+//! The response is encrypted with the symmetric key of its request, which only the requester and the authority hold.
 
 pub mod authority;
 mod encryption;

@@ -50,7 +50,7 @@ pub enum EnrolmentSigner<'a> {
 pub struct EnrolmentParameters<'a> {
     /// The enrolment authority.
     pub authority: &'a Certificate<'a>,
-    /// Who asks.
+    /// The requester.
     pub signer: EnrolmentSigner<'a>,
     /// The new key.
     pub key: &'a SecretKey,
