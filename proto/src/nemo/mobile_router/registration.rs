@@ -304,11 +304,7 @@ impl Registration {
 
     /// The same if its acknowledgement should have come, by the round trip of a probe that was answered now.
     pub fn retransmit_overdue(&mut self, now: Time, round_trip: Duration) {
-        let is_overdue = self.pending.as_ref().is_some_and(|pending| {
-            let last = pending.transmissions.last().map(|sent| sent.sent_at);
-            last.is_none_or(|last| last + round_trip * 2 <= now) && pending.next_at > now + DUE_SOON
-        });
-        if is_overdue {
+        if self.is_unanswered_for(now, round_trip * 2) {
             self.retransmit_now(now);
         }
     }
@@ -325,9 +321,14 @@ impl Registration {
 
     /// Whether the pending update was sent a while ago, and its retransmission is not due soon.
     pub fn is_waiting_long(&self, now: Time) -> bool {
+        self.is_unanswered_for(now, INITIAL_BINDACK_TIMEOUT / 2)
+    }
+
+    /// Whether the pending update was last sent so long ago, and its retransmission is not due soon.
+    fn is_unanswered_for(&self, now: Time, time: Duration) -> bool {
         self.pending.as_ref().is_some_and(|pending| {
             let last = pending.transmissions.last().map(|sent| sent.sent_at);
-            last.is_none_or(|last| last + INITIAL_BINDACK_TIMEOUT / 2 <= now) && pending.next_at > now + DUE_SOON
+            last.is_none_or(|last| last + time <= now) && pending.next_at > now + DUE_SOON
         })
     }
 
