@@ -315,7 +315,7 @@ impl WireguardPaths {
             if carried.advance(now, established.contains(&(device, public_key))) {
                 renewed.tunnels.push(*id);
             }
-            if carried.has_endpoint() && matches!(before, SessionState::Awaited(_)) && carried.is_waiting() {
+            if let (SessionState::Awaited(_), SessionState::Late(_)) = (before, carried.session) {
                 late.extend((!carried.peer.peer.initiates).then(|| carried.peer.clone()));
             }
             if carried.session == SessionState::Overdue && before != SessionState::Overdue {
