@@ -237,6 +237,12 @@ fn dropped(reason: DropReason) -> (Option<DropReason>, bool) {
     (Some(reason), false)
 }
 
+/// A root that no station trusts.
+fn other_root() -> Holder {
+    let issuance = Some(Issuance { services: &SERVICES, min_chain_length: 1, holders: EndEntities::Application });
+    issue(210, None, Form { issuance, ..TICKET })
+}
+
 #[test]
 fn stations_that_verify_find_and_reach_each_other() {
     for mode in [SecurityMode::Strict, SecurityMode::NonStrict] {
@@ -285,14 +291,7 @@ fn signatures_certificates_and_permissions_are_verified() {
     assert_eq!(air.try_frame(&envelope(&plain, &ticket, by_digest)), DELIVERED);
 
     let stranger = Pki::new(SecurityMode::Strict);
-    let other_root = issue(
-        210,
-        None,
-        Form {
-            issuance: Some(Issuance { services: &SERVICES, min_chain_length: 1, holders: EndEntities::Application }),
-            ..TICKET
-        },
-    );
+    let other_root = other_root();
     let of_stranger = issue(11, Some(&other_root), TICKET);
     assert_eq!(air.try_frame(&envelope(&plain, &of_stranger, now)), dropped(DropReason::UnknownCertificate));
     // A certificate that names the authority, and that another key has signed.
@@ -445,14 +444,7 @@ fn nobody_speaks_for_a_station_that_was_verified() {
 #[test]
 fn a_non_strict_station_forwards_what_it_cannot_verify() {
     let (_, mut air) = listener(SecurityMode::NonStrict);
-    let other_root = issue(
-        210,
-        None,
-        Form {
-            issuance: Some(Issuance { services: &SERVICES, min_chain_length: 1, holders: EndEntities::Application }),
-            ..TICKET
-        },
-    );
+    let other_root = other_root();
     let stranger = issue(11, Some(&other_root), TICKET);
     let origin = SequencedSource { sequence: 5, source: position(&air, 9, east(100.0), 0) };
     let foreign = envelope(&frame(9, ExtendedHeader::TopoBroadcast(origin), 5), &stranger, usual(&air));
