@@ -10,6 +10,8 @@ pub mod dcc;
 pub mod dpd;
 pub mod echo;
 pub mod ego;
+#[cfg(feature = "geo-security")]
+pub mod former_pseudonyms;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 #[cfg(all(feature = "geo-security", any(test, feature = "fuzzing")))]

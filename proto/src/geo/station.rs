@@ -3,6 +3,8 @@
 #[cfg(feature = "dcc")]
 use super::congestion_control::RadioChannels;
 use super::echo::EchoService;
+#[cfg(feature = "geo-security")]
+use super::former_pseudonyms::FormerPseudonyms;
 use super::ipv6_adaptation::{AdvertisementEffect, Ipv6Adaptation, MAX_DESTINATIONS};
 #[cfg(feature = "geo-security")]
 use super::pseudonym::PseudonymSchedule;
@@ -46,6 +48,8 @@ pub struct GeoStation {
     pseudonyms: Option<PseudonymSchedule>,
     #[cfg(feature = "geo-security")]
     pseudonym_due: Option<Time>,
+    #[cfg(feature = "geo-security")]
+    former_pseudonyms: FormerPseudonyms,
     /// Interfaces that are up.
     interfaces_up: VecMap<LinkId, InterfaceState>,
     /// The virtual links as last requested from the host: link-layer address and MTU.
@@ -101,6 +105,8 @@ impl GeoStation {
             pseudonyms,
             #[cfg(feature = "geo-security")]
             pseudonym_due: None,
+            #[cfg(feature = "geo-security")]
+            former_pseudonyms: FormerPseudonyms::default(),
             interfaces_up: VecMap::new(),
             requested_links: None,
             stopped: false,
@@ -213,6 +219,7 @@ impl GeoStation {
     /// Receives a frame; returns the packet that is delivered to the upper layers (GN-DATA.indication, annex J).
     pub fn receive_frame<'a>(&mut self, now: Time, frame: &'a Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
         if self.adaptation.is_virtual_link(frame.link) {
+            #[cfg(feature = "geo-security")]
             if self.is_of_former_pseudonym(frame) {
                 out.report_drop(DropReason::NotForUs, None, "a packet with the former pseudonym");
                 return None;
@@ -238,13 +245,11 @@ impl GeoStation {
         Some(delivery)
     }
 
-    /// Whether the host has sent a frame before the address of its interface was changed.
+    /// Whether the host has sent a frame with an address that it had before the last changes of the pseudonym.
+    #[cfg(feature = "geo-security")]
     fn is_of_former_pseudonym(&self, frame: &Frame) -> bool {
-        #[cfg(feature = "geo-security")]
-        let has_pseudonyms = self.pseudonyms.is_some();
-        #[cfg(not(feature = "geo-security"))]
-        let has_pseudonyms = false;
-        has_pseudonyms && frame.source != self.router.address().mid
+        let is_other = frame.source != self.router.address().mid;
+        self.pseudonyms.is_some() && (is_other || self.former_pseudonyms.is_source_of(frame))
     }
 
     /// Delivers a packet to the upper layers.
@@ -382,7 +387,9 @@ impl GeoStation {
         let has_events = self.facilities.as_ref().is_some_and(Facilities::has_own_events);
         if schedule.is_due(now) && !has_events {
             schedule.note_changed(now);
+            let former = self.router.address().mid;
             if self.router.change_pseudonym(now, out) {
+                self.former_pseudonyms.push(former);
                 if let Some(facilities) = &mut self.facilities {
                     facilities.change_station_id();
                 }
