@@ -20,7 +20,11 @@ use std::sync::Arc;
 
 /// Private keys of NIST P-256, by the digests of their certificates (HashedId8).
 #[derive(Debug, Clone, Default)]
-pub struct SigningKeys(BTreeMap<[u8; 8], Arc<EcdsaKeyPair>>);
+pub struct SigningKeys {
+    keys: BTreeMap<[u8; 8], Arc<EcdsaKeyPair>>,
+    /// Those before the last replacement.
+    former: BTreeMap<[u8; 8], Arc<EcdsaKeyPair>>,
+}
 
 impl SigningKeys {
     /// Adds the key of a certificate: the private key, and the public one as an uncompressed point.
@@ -30,15 +34,25 @@ impl SigningKeys {
     pub fn insert(&mut self, certificate: [u8; 8], private: &[u8], public: &[u8]) -> Result<(), String> {
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let pair = EcdsaKeyPair::from_private_key_and_public_key(algorithm, private, public, &SystemRandom::new());
-        self.0.insert(certificate, Arc::new(pair.map_err(|error| error.to_string())?));
+        self.keys.insert(certificate, Arc::new(pair.map_err(|error| error.to_string())?));
         Ok(())
+    }
+
+    /// Replaces the keys. The former ones sign until the next replacement: a station changes its certificate with its
+    /// pseudonym, which may be locked.
+    pub fn replace(&mut self, new: SigningKeys) {
+        self.former = std::mem::replace(&mut self.keys, new.keys);
+    }
+
+    fn key(&self, certificate: &[u8; 8]) -> Option<&EcdsaKeyPair> {
+        self.keys.get(certificate).or_else(|| self.former.get(certificate)).map(Arc::as_ref)
     }
 
     /// Signs a message. The nonce depends on the key, the message and random octets (ring hashes all three), so that a bad
     /// source of randomness does not disclose the key.
     pub fn sign(&self, request: &SigningRequest) -> SigningResult {
         let SigningRequest { id, certificate, message } = request;
-        let key = <[u8; 8]>::try_from(certificate.as_slice()).ok().and_then(|digest| self.0.get(&digest));
+        let key = <[u8; 8]>::try_from(certificate.as_slice()).ok().and_then(|digest| self.key(&digest));
         let signature = key.and_then(|key| key.sign(&SystemRandom::new(), message).ok());
         SigningResult { id: *id, signature: signature.map(|octets| octets.as_ref().to_vec()).unwrap_or_default() }
     }
@@ -141,6 +155,19 @@ mod tests {
         assert!(!is_valid(&other, b"one", sign(1, b"one")));
         assert_eq!(sign(2, b"one"), Vec::<u8>::new(), "no key of that certificate");
         assert_ne!(sign(1, b"one"), sign(1, b"one"), "the nonces differ");
+        let set_of = |certificate: u8| {
+            let mut set = SigningKeys::default();
+            set.insert([certificate; 8], &other, &public(&other)).unwrap();
+            set
+        };
+        for (certificate, signing) in [(4, [true, true, false]), (5, [false, true, true])] {
+            keys.replace(set_of(certificate));
+            let signs = |of: u8| {
+                let message = vec![0; 9];
+                !keys.sign(&SigningRequest { id: 3, certificate: vec![of; 8], message }).signature.is_empty()
+            };
+            assert_eq!([1, 4, 5].map(signs), signing, "after the replacement by {certificate}");
+        }
     }
 
     #[test]

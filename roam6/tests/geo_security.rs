@@ -19,7 +19,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use testbed::machines::{advertise, cable};
 use testbed::pki::Pki;
@@ -388,6 +388,52 @@ fn frames_of(capture: &Path, source: &[u8]) -> Vec<Vec<u8>> {
         rest = next;
     }
     frames
+}
+
+#[test]
+fn a_reload_replaces_the_tickets_of_a_station() {
+    let Some(mut pair) = SigningPair::new("a replaced ticket") else { return };
+    let (own, lab) = (pair.folder.path().join("own"), pair.folder.path().join("lab/tickets"));
+    let ticket = |number: u8, extension: &str| format!("at-0{number}.{extension}");
+    let install = |number: u8| {
+        for extension in ["cert", "key"] {
+            let file = ticket(number, extension);
+            fs::copy(lab.join(&file), own.join(&file)).unwrap();
+        }
+    };
+    fs::create_dir(&own).unwrap();
+    install(1);
+    let (before, tcpdump) = pair.capture("before.pcap");
+    pair.start_with(["own", "lab/tickets/at-02.cert"]);
+    wait_or_report("no link", || (0..2).all(|number| pair.link_local(number).is_some()), || pair.story());
+    let to = format!("{}%gn0", pair.link_local(1).unwrap());
+    wait_or_report("no ping", || pair.places[0].ping(1, "56", &to).contains("1 received"), || pair.story());
+    std::thread::sleep(CAMS);
+    end(tcpdump);
+    let former = pair.identity(&before);
+
+    let words = ["ping", "-nc", "40", "-i", "0.05", &to];
+    let ping = pair.places[0].command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    let reload = || run(Command::new("kill").args(["-HUP", &pair.daemons[0].0.id().to_string()]));
+    let logs = |line: &str| pair.story().contains(line);
+    install(3);
+    reload();
+    wait_or_report("the tickets are not reloaded", || logs("authorisation tickets: 2"), || pair.story());
+    let output = ping.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("40 received") && !logs("are signed with"), "{text}\n{}", pair.story());
+    fs::remove_file(own.join(ticket(1, "cert"))).unwrap();
+    reload();
+    wait_or_report("the ticket is not replaced", || logs("packets are signed with the certificate"), || pair.story());
+    // Neighbours accept another certificate of a station 5 s after the former one.
+    wait_or_report("no ping", || pair.places[0].ping(1, "56", &to).contains("1 received"), || pair.story());
+    let (after, tcpdump) = pair.capture("after.pcap");
+    std::thread::sleep(CAMS);
+    end(tcpdump);
+    let now = pair.identity(&after);
+    for ((name, old), (_, new)) in former.iter().zip(&now) {
+        assert_eq!(old == new, *name != "certificate", "{name}");
+    }
 }
 
 #[test]

@@ -298,6 +298,12 @@ impl Host {
         self.receiver.receive_plain_esp(wanted)
     }
 
+    /// Replaces the keys that sign GeoNetworking packets ([`crate::signature::SigningKeys::replace`]).
+    #[cfg(feature = "geo-security")]
+    pub fn replace_signing_keys(&mut self, keys: crate::signature::SigningKeys) {
+        self.signing_keys.replace(keys);
+    }
+
     /// Subscribes to the kernel's MPTCP events; existing connections and subflows come first.
     ///
     /// # Errors

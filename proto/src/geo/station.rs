@@ -336,6 +336,8 @@ impl GeoStation {
             }
             #[cfg(feature = "geo-security")]
             Command::Geo(GeoCommand::ReloadRevoked(revoked)) => self.router.set_revoked(revoked),
+            #[cfg(feature = "geo-security")]
+            Command::Geo(GeoCommand::ReloadTickets(tickets)) => self.router.replace_tickets(tickets),
             _ => {}
         }
     }
@@ -377,13 +379,22 @@ impl GeoStation {
         }
     }
 
+    /// Replaces a certificate that is not valid any longer, or withdrawn, and a pseudonym when its change is due.
+    #[cfg(feature = "geo-security")]
+    fn replace_certificate(&mut self, now: Time, out: &mut Outbox) {
+        let is_needed = self.router.needs_other_certificate(now);
+        match &mut self.pseudonyms {
+            Some(schedule) if is_needed => schedule.order(),
+            None if is_needed => self.router.take_next_ticket(now, out),
+            _ => {}
+        }
+        self.change_pseudonym(now, out);
+    }
+
     /// Changes the pseudonym when it is due, and not while an event of this station is active, whose DENMs have its name.
     #[cfg(feature = "geo-security")]
     fn change_pseudonym(&mut self, now: Time, out: &mut Outbox) {
         let Some(schedule) = &mut self.pseudonyms else { return };
-        if self.router.needs_other_certificate(now) {
-            schedule.order();
-        }
         let has_events = self.facilities.as_ref().is_some_and(Facilities::has_own_events);
         if schedule.is_due(now) && !has_events {
             schedule.note_changed(now);
@@ -491,7 +502,7 @@ impl Engine for GeoStation {
             return;
         }
         #[cfg(feature = "geo-security")]
-        self.change_pseudonym(now, out);
+        self.replace_certificate(now, out);
         self.router.expire(now, out);
         while let Some(answer) = self.echoes.next_reply(now, ECHO) {
             self.send(now, answer, out);

@@ -70,6 +70,17 @@ impl Geo {
         self
     }
 
+    /// The same with the authorisation tickets of another, which a reload may change: others, not from none to some.
+    #[cfg(feature = "geo-security")]
+    pub(crate) fn with_tickets_of(mut self, other: &Geo) -> Geo {
+        let (own, others) = (&mut self.config.security.tickets, &other.config.security.tickets);
+        if !own.is_empty() && !others.is_empty() {
+            own.clone_from(others);
+            self.keys.clone_from(&other.keys);
+        }
+        self
+    }
+
     /// The same with the revoked certificates of another, which a reload may change.
     #[cfg(feature = "geo-security")]
     pub(crate) fn with_revoked_of(mut self, other: &Geo) -> Geo {

@@ -5,6 +5,8 @@ use super::encryption::keep_encryption;
 use super::roles::{interfaces, uses_esp, without_replication};
 use super::{Daemon, Level, READ_INTEREST, RELOAD_TOKEN, TABLE_TOKEN};
 use crate::config::geo::Geo;
+#[cfg(feature = "geo-security")]
+use crate::config::geo_tickets;
 use crate::config::home_agent::HomeAgent;
 use crate::config::source::Problem;
 use crate::config::{self, Config};
@@ -194,7 +196,10 @@ impl Daemon {
         if let Some(geo) = new.geo {
             self.apply_announcement(&geo);
             #[cfg(feature = "geo-security")]
-            self.apply_revoked(&geo);
+            {
+                self.apply_revoked(&geo);
+                self.apply_tickets(&geo);
+            }
         }
         self.update_esp_receiver();
         #[cfg(feature = "relay")]
@@ -260,6 +265,21 @@ impl Daemon {
         self.warn_of_outdated_lists();
     }
 
+    /// The keys first: the engine asks for signatures with the new tickets at once.
+    #[cfg(feature = "geo-security")]
+    fn apply_tickets(&mut self, new: &Geo) {
+        let Some(old) = &self.config.geo else { return };
+        let reloaded = old.clone().with_tickets_of(new);
+        let tickets = reloaded.config.security.tickets.clone();
+        if old.config.security.tickets == tickets {
+            return;
+        }
+        self.host.replace_signing_keys(geo_tickets::signing_keys(&reloaded.keys));
+        self.config.geo = Some(reloaded);
+        self.log(Level::Info, &format!("authorisation tickets: {}", tickets.len()));
+        self.apply_order(Command::Geo(GeoCommand::ReloadTickets(tickets)));
+    }
+
     /// Logs the revocation lists whose successors are due.
     #[cfg(feature = "geo-security")]
     pub(super) fn warn_of_outdated_lists(&self) {
@@ -307,7 +327,7 @@ fn restart_only_changes(old: &Config, new: &Config) -> Vec<&'static str> {
     let geo = |config: &Config| {
         let geo = config.geo.clone().map(|geo| geo.with_announcement(None));
         #[cfg(feature = "geo-security")]
-        let geo = geo.map(|geo| new.geo.iter().fold(geo, Geo::with_revoked_of));
+        let geo = geo.map(|geo| new.geo.iter().fold(geo, |geo, new| geo.with_revoked_of(new).with_tickets_of(new)));
         geo
     };
     let changes = [

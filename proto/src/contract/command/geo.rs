@@ -1,6 +1,8 @@
 //! Commands to a GeoNetworking station.
 
 use crate::contract::config::facilities::{Announcement, DenmRequest};
+#[cfg(feature = "geo-security")]
+use crate::contract::config::geo::CertificateOctets;
 use crate::contract::config::geo::{EchoRequest, GeoDestination};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -30,4 +32,7 @@ pub enum GeoCommand {
     ReloadAnnouncement(Option<Box<Announcement>>),
     /// Replaces the digests of revoked certificates (HashedId8).
     ReloadRevoked(Vec<[u8; 8]>),
+    /// Replaces the authorisation tickets of the station; the host has the keys of the new ones already.
+    #[cfg(feature = "geo-security")]
+    ReloadTickets(Vec<CertificateOctets>),
 }

@@ -4,6 +4,7 @@
 use super::duplicate_address::SentPositions;
 use super::{GeoRouter, random_mid};
 use crate::base::time::Time;
+use crate::contract::config::geo::CertificateOctets;
 use crate::contract::engine::Outbox;
 use crate::contract::report::GeoReport;
 
@@ -39,7 +40,27 @@ impl GeoRouter {
         true
     }
 
-    /// Whether the certificate of this station is not valid any longer, and another is.
+    /// Replaces the authorisation tickets of this station. A station without a pseudonym takes another one at once if its
+    /// present one is not among them.
+    pub fn replace_tickets(&mut self, tickets: &[CertificateOctets]) {
+        if let Some(signer) = &mut self.signer {
+            signer.replace_tickets(tickets);
+            self.unsigned_reported = false;
+        }
+    }
+
+    /// Takes the next certificate that is valid; the addresses are kept.
+    pub fn take_next_ticket(&mut self, now: Time, out: &mut Outbox) {
+        let its_seconds = self.its_time(now) / 1_000;
+        let Some(signer) = self.signer.as_mut() else { return };
+        if signer.take_next_ticket(its_seconds)
+            && let Some(digest) = signer.digest()
+        {
+            out.notice(format!("packets are signed with the certificate {digest} from now on"));
+        }
+    }
+
+    /// Whether the certificate of this station is not valid any longer or withdrawn, and another is valid.
     pub fn needs_other_certificate(&self, now: Time) -> bool {
         self.signer.as_ref().is_some_and(|signer| signer.should_change(self.its_time(now) / 1_000))
     }

@@ -20,8 +20,10 @@ use roam6_wire::geo::{Packet, SecuredPacket};
 use roam6_wire::security::{HashedId8, Psid};
 
 /// How long nobody else speaks for a station whose packet was verified. A station that changes its certificate changes its
-/// address too.
+/// address too, unless it has no pseudonyms and its certificate expires.
 const BINDING: Duration = Duration::from_secs(5);
+/// A certificate expires, by the clock of another station, so much earlier at most, in seconds.
+const CLOCK_DIFFERENCE: u64 = 2;
 /// A station that has sent no CAM for so long sends certificates and requests with beacons.
 const CAM_SILENCE: Duration = Duration::from_secs(2);
 /// Minimum interval of the beacons that are sent for certificates alone.
@@ -209,9 +211,7 @@ impl GeoRouter {
     /// Reports a packet that is not sent because it is not signed; the first time to the operator too.
     fn report_unsigned(&mut self, (reason, detail): Unsigned, out: &mut Outbox) {
         if reason == DropReason::NoCertificate && !std::mem::replace(&mut self.unsigned_reported, true) {
-            out.notice(format!(
-                "nothing is sent: {detail}; check the clock, or get new certificates and restart roam6"
-            ));
+            out.notice(format!("nothing is sent: {detail}; check the clock, or get new certificates and reload roam6"));
         }
         out.report_drop(reason, None, detail);
     }
@@ -230,11 +230,20 @@ impl GeoRouter {
         let bound = station.and_then(|station| station.signer).filter(|(_, at)| now.since(*at) < BINDING);
         let Some((bound, _)) = bound else { return true };
         let signer = arrival.signer.map(|signer| signer.digest);
+        if signer.is_some() && self.expires(now, bound) {
+            return true;
+        }
         if signer != Some(bound) {
             let detail = format!("another station than {bound} speaks for {mid}");
             out.report_drop(DropReason::NotPermitted, None, detail);
         }
         signer == Some(bound)
+    }
+
+    /// Whether a certificate of another station has expired, or is about to.
+    fn expires(&self, now: Time, certificate: HashedId8) -> bool {
+        let end = self.verifier.as_ref().and_then(|verifier| verifier.expiry(certificate));
+        end.is_some_and(|end| self.its_time(now) / 1_000 + CLOCK_DIFFERENCE >= end)
     }
 
     /// Says once that secured packets are forwarded.

@@ -194,6 +194,11 @@ impl Verifier {
         self.is_strict
     }
 
+    /// When a ticket that is known expires: seconds of TAI since 2004.
+    pub fn expiry(&self, ticket: HashedId8) -> Option<u64> {
+        Some(self.tickets.find(ticket)?.certificate().ok()?.validity.end())
+    }
+
     /// The number of authorisation tickets known.
     pub fn tickets(&self) -> usize {
         self.tickets.len()

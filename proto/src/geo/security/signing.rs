@@ -80,6 +80,8 @@ struct Pending<T> {
 pub struct PacketSigner<T> {
     tickets: Vec<OwnTicket>,
     current: usize,
+    /// Whether the present certificate is not among the configured ones any more; then it is the last of `tickets`.
+    is_withdrawn: bool,
     /// Octets of the largest frame, without its link-layer header.
     max_frame: usize,
     certificate_sent: VecMap<Audience, Time>,
@@ -92,15 +94,11 @@ pub struct PacketSigner<T> {
 impl<T> PacketSigner<T> {
     /// The signer of a station with these authorisation tickets; `None` without any.
     pub fn new(tickets: &[CertificateOctets]) -> Option<PacketSigner<T>> {
-        let own = |octets: &CertificateOctets| {
-            let certificate = Certificate::parse(&octets.0).ok()?;
-            let (digest, canonical) = (certificate.digest(), certificate.canonical());
-            Some(OwnTicket { octets: octets.0.clone(), digest, canonical, validity: certificate.validity })
-        };
-        let tickets: Vec<OwnTicket> = tickets.iter().filter_map(own).collect();
+        let tickets: Vec<OwnTicket> = tickets.iter().filter_map(OwnTicket::parse).collect();
         (!tickets.is_empty()).then(|| PacketSigner {
             tickets,
             current: 0,
+            is_withdrawn: false,
             max_frame: usize::MAX,
             certificate_sent: VecMap::new(),
             pending: VecMap::new(),
@@ -151,9 +149,25 @@ impl<T> PacketSigner<T> {
         ticket.is_some_and(|ticket| ticket.is_valid(its_seconds))
     }
 
-    /// Whether the present certificate cannot be used at this time, and another can.
+    /// Replaces the authorisation tickets; without a valid certificate among `tickets` nothing is replaced. The present one
+    /// signs until another is taken, even if it is not among them.
+    pub fn replace_tickets(&mut self, tickets: &[CertificateOctets]) {
+        let present = self.digest();
+        let mut tickets: Vec<OwnTicket> = tickets.iter().filter_map(OwnTicket::parse).collect();
+        if tickets.is_empty() {
+            return;
+        }
+        let found = tickets.iter().position(|ticket| Some(ticket.digest) == present);
+        self.is_withdrawn = found.is_none();
+        self.current = found.unwrap_or(tickets.len());
+        let withdrawn = self.tickets.drain(..).filter(|ticket| found.is_none() && Some(ticket.digest) == present);
+        tickets.extend(withdrawn);
+        self.tickets = tickets;
+    }
+
+    /// Whether the present certificate cannot be used at this time, or is withdrawn, and another can be used.
     pub fn should_change(&self, its_seconds: u64) -> bool {
-        !self.is_valid(its_seconds) && self.next_valid(its_seconds).is_some()
+        (self.is_withdrawn || !self.is_valid(its_seconds)) && self.next_valid(its_seconds).is_some()
     }
 
     fn next_valid(&self, its_seconds: u64) -> Option<usize> {
@@ -167,6 +181,9 @@ impl<T> PacketSigner<T> {
     pub fn take_next_ticket(&mut self, its_seconds: u64) -> bool {
         let next = self.next_valid(its_seconds);
         if let Some(next) = next {
+            if std::mem::take(&mut self.is_withdrawn) {
+                self.tickets.remove(self.current);
+            }
             self.current = next;
             self.certificate_sent.clear();
             self.pending.clear();
@@ -321,6 +338,12 @@ impl<T> PacketSigner<T> {
 }
 
 impl OwnTicket {
+    fn parse(octets: &CertificateOctets) -> Option<OwnTicket> {
+        let certificate = Certificate::parse(&octets.0).ok()?;
+        let (digest, canonical) = (certificate.digest(), certificate.canonical());
+        Some(OwnTicket { octets: octets.0.clone(), digest, canonical, validity: certificate.validity })
+    }
+
     fn is_valid(&self, its_seconds: u64) -> bool {
         self.validity.includes(its_seconds)
     }

@@ -119,7 +119,7 @@ Examples:
     /// Get authorisation tickets from an authorisation authority (AA) of a PKI (ETSI TS 102 941)
     #[command(after_help = "\
 One request for each ticket, with a key that is made here. What the credential signs is encrypted for the EA, so the AA does not
-learn which station asks. A running daemon takes new tickets when it is restarted.
+learn which station asks. A running daemon takes new tickets with a reload (SIGHUP).
 
 Examples:
   roam6 geo cert authorize tickets --aa http://aa.example --aa-cert aa.cert --ea-cert ea.cert --credential ec.cert -c 20

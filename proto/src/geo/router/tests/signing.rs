@@ -363,3 +363,37 @@ fn a_change_of_pseudonym_leaves_nothing_of_the_former_one_and_others_find_the_ne
     let mut out = Outbox::new();
     assert!(!air.stations.get_mut(&2).unwrap().router.change_pseudonym(air.now, &mut out));
 }
+
+#[test]
+fn a_replaced_ticket_signs_until_another_is_taken() {
+    let pki = pki(SecurityMode::Strict);
+    let expired = issue(10, Some(&pki.authority), Form { validity: (-7_200, 1), ..STATION });
+    let [one, two, three] = [11, 12, 13].map(|number| ticket(&pki, number));
+    let octets = |holder: &Holder| CertificateOctets(holder.octets.clone());
+    let mut air = Air::row(1, 0.0, &Mib::default());
+    air.equip_signer(&pki, 1, std::slice::from_ref(&one));
+    let now = air.now;
+    let router = &mut air.stations.get_mut(&1).unwrap().router;
+    let signs_with =
+        |router: &GeoRouter, holder: &Holder| router.signer.as_ref().unwrap().digest() == Some(holder.digest());
+    let take_next = |router: &mut GeoRouter| {
+        let mut out = Outbox::new();
+        router.take_next_ticket(now, &mut out);
+        out.drain().count()
+    };
+
+    router.replace_tickets(&[octets(&two), octets(&one)]);
+    assert!(signs_with(router, &one) && !router.needs_other_certificate(now), "it is among the new ones");
+    router.replace_tickets(&[]);
+    router.replace_tickets(&[CertificateOctets(vec![1, 2, 3])]);
+    assert!(signs_with(router, &one) && !router.needs_other_certificate(now), "none replaces it");
+    router.replace_tickets(&[octets(&expired)]);
+    assert!(signs_with(router, &one) && !router.needs_other_certificate(now), "the others have expired");
+    router.replace_tickets(&[octets(&expired), octets(&three)]);
+    assert!(signs_with(router, &one) && router.needs_other_certificate(now), "it is withdrawn");
+    assert_eq!(take_next(router), 1, "the operator is told");
+    assert!(signs_with(router, &three) && !router.needs_other_certificate(now));
+    assert_eq!(router.signer.as_ref().unwrap().tickets(), 2, "the withdrawn one is forgotten");
+    router.replace_tickets(&[octets(&expired), octets(&three), octets(&two)]);
+    assert!(signs_with(router, &three) && take_next(router) == 1 && signs_with(router, &two));
+}

@@ -442,6 +442,24 @@ fn nobody_speaks_for_a_station_that_was_verified() {
 }
 
 #[test]
+fn the_next_ticket_of_a_station_speaks_for_it_when_the_present_one_expires() {
+    let (pki, mut air) = listener(SecurityMode::NonStrict);
+    let present = issue(9, Some(&pki.authority), Form { validity: (200 - 3_600, 1), ..TICKET });
+    let next = pki.ticket(10);
+    air.run(Duration::from_secs(195) - air.now.since(Time::ZERO));
+    let signed_with = |air: &Air, ticket: &Holder| envelope(&single_hop(air, 9), ticket, usual(air));
+    let of_present = signed_with(&air, &present);
+    assert_eq!(air.try_frame(&of_present), DELIVERED);
+    let of_next = signed_with(&air, &next);
+    assert_eq!(air.try_frame(&of_next), dropped(DropReason::NotPermitted), "5 s before");
+    air.run(4 * SECOND);
+    let plain = single_hop(&air, 9);
+    assert_eq!(air.try_frame(&plain), dropped(DropReason::NotPermitted), "without a signature");
+    let of_next = signed_with(&air, &next);
+    assert_eq!(air.try_frame(&of_next), DELIVERED, "1 s before");
+}
+
+#[test]
 fn a_non_strict_station_forwards_what_it_cannot_verify() {
     let (_, mut air) = listener(SecurityMode::NonStrict);
     let other_root = other_root();
