@@ -11,6 +11,8 @@ use std::net::{TcpListener, TcpStream};
 
 /// Connections of a quick and of a full run.
 const CONNECTIONS: [usize; 2] = [1000, 10_000];
+/// Open files of this process, and of each relay, that are no connections; each connection is two in all three.
+const OTHER_FILES: u64 = 1000;
 /// Until subflows have joined, and closed sockets are freed.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 /// The caches of sockets, of what belongs to them, and of memory of any kind.
@@ -19,8 +21,9 @@ const CACHES: [&str; 7] = ["TCP", "MPTCP", "sock_inode_cache", "filp", "eventpol
 pub(super) fn measure(run: &mut Run) -> Result<()> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    let possible = usize::try_from(most.saturating_sub(OTHER_FILES) / 2)?;
     let bed = BondingBed::new([LinkSpec::default(); 2])?;
-    let count = if run.quick { CONNECTIONS[0] } else { CONNECTIONS[1] };
+    let count = possible.min(if run.quick { CONNECTIONS[0] } else { CONNECTIONS[1] });
     let tunnelled = grow(&bed, TUNNELLED, count)?;
     sleep(SETTLE_TIME);
     let before = relayed(&bed)?;
