@@ -53,8 +53,12 @@ impl Dissected {
         self.fields(filter, &["frame.number"]).len()
     }
 
+    /// tshark dissects all packets without an error. Tunnels in UDP over IPv6, which a mobile router uses where a machine is too
+    /// slow to answer its probes without UDP, have no UDP checksum (RFC 6935).
     pub fn check(&self) {
-        let faults = self.fields("_ws.malformed || _ws.expert.severity == error", &["frame.number", "frame.protocols"]);
+        let is_error = "_ws.expert.severity == error && !(udp.checksum.zero && udp.port == 4191)";
+        let fields = ["frame.number", "frame.protocols", "_ws.expert.message"];
+        let faults = self.fields(&format!("_ws.malformed || ({is_error})"), &fields);
         assert!(faults.is_empty(), "{}: {faults:?}", self.0.display());
     }
 }
