@@ -152,16 +152,16 @@ impl<T> PacketSigner<T> {
     /// Replaces the authorisation tickets; without a valid certificate among `tickets` nothing is replaced. The present one
     /// signs until another is taken, even if it is not among them.
     pub fn replace_tickets(&mut self, tickets: &[CertificateOctets]) {
-        let present = self.digest();
         let mut tickets: Vec<OwnTicket> = tickets.iter().filter_map(OwnTicket::parse).collect();
         if tickets.is_empty() {
             return;
         }
-        let found = tickets.iter().position(|ticket| Some(ticket.digest) == present);
+        let found = tickets.iter().position(|ticket| Some(ticket.digest) == self.digest());
         self.is_withdrawn = found.is_none();
-        self.current = found.unwrap_or(tickets.len());
-        let withdrawn = self.tickets.drain(..).filter(|ticket| found.is_none() && Some(ticket.digest) == present);
-        tickets.extend(withdrawn);
+        if self.is_withdrawn {
+            tickets.extend(self.tickets.get(self.current).cloned());
+        }
+        self.current = found.unwrap_or(tickets.len().saturating_sub(1));
         self.tickets = tickets;
     }
 
@@ -182,7 +182,7 @@ impl<T> PacketSigner<T> {
         let next = self.next_valid(its_seconds);
         if let Some(next) = next {
             if std::mem::take(&mut self.is_withdrawn) {
-                self.tickets.remove(self.current);
+                self.tickets.pop();
             }
             self.current = next;
             self.certificate_sent.clear();
