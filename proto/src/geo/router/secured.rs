@@ -230,14 +230,12 @@ impl GeoRouter {
         let bound = station.and_then(|station| station.signer).filter(|(_, at)| now.since(*at) < BINDING);
         let Some((bound, _)) = bound else { return true };
         let signer = arrival.signer.map(|signer| signer.digest);
-        if signer.is_some() && self.expires(now, bound) {
-            return true;
-        }
-        if signer != Some(bound) {
+        let may_speak = signer == Some(bound) || signer.is_some() && self.expires(now, bound);
+        if !may_speak {
             let detail = format!("another station than {bound} speaks for {mid}");
             out.report_drop(DropReason::NotPermitted, None, detail);
         }
-        signer == Some(bound)
+        may_speak
     }
 
     /// Whether a certificate of another station has expired, or is about to.
