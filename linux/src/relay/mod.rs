@@ -8,6 +8,7 @@
 
 mod data_plane;
 mod events;
+mod link;
 mod messages;
 mod options;
 mod pump;

@@ -2,9 +2,10 @@
 
 use super::data_plane::DataPlane;
 use super::events::{Events, Source};
+use super::link::{Connection, Link, Phase};
 use super::messages::{Partial, read_answer};
 use super::options::{LOCK_FILE, RelayOptions, RelaySide};
-use super::pump::{BUFFER, Direction, Progress};
+use super::pump::{BUFFER, Progress};
 use super::routing::Routing;
 use super::rules::{offered_rules, outbound_rules, to_flow};
 use super::sockets::{self, MARK, PacketSender};
@@ -71,55 +72,6 @@ pub struct RelayService {
     /// The error that was logged last.
     last_error: Option<String>,
     log: fn(&str),
-}
-
-/// A bearer and its connection.
-struct Link {
-    bearer: OwnedFd,
-    phase: Phase,
-}
-
-enum Phase {
-    Dialling,
-    /// A message may come.
-    Idle(Partial),
-    /// An answer will come.
-    Asked,
-    /// The destination has connected, and the kernel has not accepted the node's connection yet. What arrives is data, and
-    /// stays in the socket.
-    Accepting,
-    /// It is the connection's turn.
-    Connecting(Option<OwnedFd>),
-    Open {
-        plain: OwnedFd,
-        outbound: Direction,
-        inbound: Direction,
-        tuple: Tuple,
-        since: Time,
-        /// Whether the buffers of the bearer are large.
-        enlarged: bool,
-    },
-}
-
-impl Link {
-    /// Octets moved from, and to, its plain connection.
-    fn octets(&self) -> (u64, u64) {
-        match &self.phase {
-            Phase::Open { outbound, inbound, .. } => (outbound.octets, inbound.octets),
-            _ => (0, 0),
-        }
-    }
-
-    /// Enlarges the buffers once a destination has read much.
-    fn enlarge_buffers(&mut self) {
-        if let Phase::Open { outbound, inbound, enlarged, .. } = &mut self.phase
-            && !*enlarged
-            && outbound.octets.max(inbound.octets) >= sockets::MUCH
-        {
-            *enlarged = true;
-            sockets::set_buffers(&self.bearer, sockets::LARGE_SEND_BUFFER, sockets::LARGE_RECEIVE_BUFFER);
-        }
-    }
 }
 
 /// Facts for the engine.
@@ -444,9 +396,8 @@ impl RelayService {
             }
         };
         let Some(plain) = plain else { return Some(Event::Broken(id)) };
-        let (outbound, inbound) = Default::default();
         sockets::set_buffers(&link.bearer, sockets::BEARER_BUFFER, sockets::BEARER_BUFFER);
-        link.phase = Phase::Open { plain, outbound, inbound, tuple, since: now, enlarged: false };
+        link.phase = Phase::Open(Box::new(Connection::new(plain, now)));
         self.busy.push_back(id);
         self.log_error(watched);
         None
@@ -540,7 +491,7 @@ impl RelayService {
                 answer
             }
             Phase::Accepting | Phase::Connecting(_) => sockets::pending_error(&link.bearer).map(|_| Event::Broken(id)),
-            Phase::Open { .. } => return self.pump(id),
+            Phase::Open(_) => return self.pump(id),
         };
         if let Some(event) = event {
             self.feed(event);
@@ -555,7 +506,7 @@ impl RelayService {
                 None if sockets::ends_of(plain).is_some() => self.feed(Event::Connected(id)),
                 None => {}
             },
-            Phase::Open { .. } => self.pump(id),
+            Phase::Open(_) => self.pump(id),
             _ => {}
         }
     }
@@ -564,7 +515,8 @@ impl RelayService {
     fn pump(&mut self, id: BearerId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         link.enlarge_buffers();
-        let Link { bearer, phase: Phase::Open { plain, outbound, inbound, .. } } = link else { return };
+        let Link { bearer, phase: Phase::Open(connection) } = link else { return };
+        let Connection { plain, outbound, inbound, .. } = connection.as_mut();
         let progress = [outbound.run(plain, bearer, &mut self.buffer), inbound.run(bearer, plain, &mut self.buffer)];
         // An end that has closed its socket resets what is sent to it: nothing is received of it any more that would say so.
         let is_reset = || [&*plain, &*bearer].into_iter().any(|socket| sockets::pending_error(socket).is_some());
@@ -591,8 +543,10 @@ impl RelayService {
 
     fn snapshot(&self) -> RelayState {
         let now = self.clock.now();
-        let flow = |link: &Link| {
-            let Phase::Open { outbound, inbound, tuple, since, .. } = &link.phase else { return None };
+        let flow = |(id, link): (&BearerId, &Link)| {
+            let Phase::Open(connection) = &link.phase else { return None };
+            let Connection { outbound, inbound, since, .. } = connection.as_ref();
+            let (tuple, _) = self.engine.connection(*id)?;
             let (bearer_remote, bearer_local) = sockets::ends_of(&link.bearer)?;
             Some(FlowState {
                 peer: SocketAddrV6::new(tuple.source, tuple.source_port, 0, 0),
@@ -616,7 +570,7 @@ impl RelayService {
             held_syns: self.engine.held_syns(),
             octets_out,
             octets_in,
-            flows: self.links.values().filter_map(flow).collect(),
+            flows: self.links.iter().filter_map(flow).collect(),
         }
     }
 }
