@@ -5,6 +5,7 @@
 //! packets of its station may still be buffered elsewhere, for duplicate detection.
 
 mod next_hop;
+mod receptions;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::Mib;
 use crate::contract::view::Trust;
 use next_hop::{CachedNextHop, NeighbourPosition};
+use receptions::Receptions;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Coordinates, GeoAddress, LongPositionVector, ShortPositionVector, Timestamp};
 #[cfg(feature = "geo-security")]
@@ -59,8 +61,10 @@ pub struct LocationTable {
 pub struct LocationTableEntry {
     /// The latest position vector; speed, heading and accuracy are 0 if it comes from a short position vector.
     pub position: LongPositionVector,
-    /// How and when it was received directly.
+    /// The next hop of unicast frames to it, if it was received directly, and when it was last.
     pub neighbour: Option<(Hop, Time)>,
+    /// By which interfaces it is received directly.
+    receptions: Receptions,
     /// Squared distance in square metres at which its frames were received.
     reach: f64,
     /// When the position was last updated.
@@ -149,7 +153,9 @@ impl LocationTable {
         }
         let was_near = station.neighbour.is_some();
         if direct {
-            station.neighbour = Some((hop, now));
+            station.receptions.record(now, hop);
+            let in_use = station.neighbour.map(|(hop, _)| hop);
+            station.neighbour = Some((station.receptions.best(now, in_use).unwrap_or(hop), now));
             station.reach = own.map_or(0.0, |own| Plane::at(own).square(station.position.place));
         }
         let is_near = station.neighbour.is_some();
@@ -197,7 +203,8 @@ impl LocationTable {
     pub fn expire(&mut self, now: Time, mib: &Mib) {
         let mut gone = Vec::new();
         for (mid, station) in &mut self.table {
-            station.neighbour = station.neighbour.filter(|(_, received)| now.since(*received) < mib.neighbour_lifetime);
+            station.receptions.expire(now, mib.neighbour_lifetime);
+            station.select_next_hop(now);
             if now.since(station.updated) < mib.lifetime_loc_te {
                 continue;
             }
@@ -211,12 +218,7 @@ impl LocationTable {
         for mid in gone {
             self.drop(mid);
         }
-        let (table, before) = (&self.table, self.neighbours.len());
-        self.neighbours
-            .retain(|near| table.get(&near.mid).is_some_and(|station| station.neighbour.is_some() && !station.stale));
-        if self.neighbours.len() < before {
-            self.next_hop_cache.clear();
-        }
+        self.refresh_neighbours();
     }
 
     /// The entries whose position is valid.
@@ -282,6 +284,7 @@ impl LocationTableEntry {
         LocationTableEntry {
             position: *position,
             neighbour: None,
+            receptions: Receptions::default(),
             reach: 0.0,
             updated: now,
             duplicates: seen,
@@ -319,6 +322,11 @@ impl LocationTableEntry {
             self.trust = trust;
         }
         self.signer = signer.map(|signer| (signer, now)).or(self.signer);
+    }
+
+    /// Selects another next hop if no interface receives it by the present one any more.
+    fn select_next_hop(&mut self, now: Time) {
+        self.neighbour = self.neighbour.and_then(|(hop, at)| self.receptions.best(now, Some(hop)).map(|hop| (hop, at)));
     }
 
     /// The place, extrapolated by the speed and heading of its position vector.

@@ -25,7 +25,7 @@ use crate::contract::item::{EthertypeSubscription, Item, Key, VirtualInterface};
 use crate::contract::report::{DropReason, GeoReport, Report};
 #[cfg(feature = "geo-security")]
 use crate::contract::signature::VerificationResult;
-use crate::contract::view::{GroupView, View};
+use crate::contract::view::{GroupView, StationView, View};
 use crate::facilities::Facilities;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Coordinates, ETHERTYPE, TrafficClass};
@@ -60,8 +60,9 @@ pub struct GeoStation {
 }
 
 /// An interface that carries GeoNetworking frames.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct InterfaceState {
+    name: String,
     /// MTU of its frames, octets.
     mtu: u32,
     /// Its link-layer address.
@@ -142,15 +143,15 @@ impl GeoStation {
         if !self.interfaces.contains(&event.name) {
             return;
         }
-        let before = self.interfaces_up.get(&event.link).copied();
+        let before = self.interfaces_up.get(&event.link);
         match event.address.filter(|_| event.up) {
             Some(device) => {
                 if before.is_none_or(|before| before.mtu != event.mtu) {
                     self.warn_of_small_mtu(event, out);
                 }
                 let requested_address = before.and_then(|before| before.requested_address);
-                self.interfaces_up.insert(event.link, InterfaceState { mtu: event.mtu, device, requested_address });
-                if before.is_none() {
+                let state = InterfaceState { name: event.name.clone(), mtu: event.mtu, device, requested_address };
+                if self.interfaces_up.insert(event.link, state).is_none() {
                     out.put(Item::EthertypeSubscription(EthertypeSubscription {
                         link: event.link,
                         ethertype: ETHERTYPE,
@@ -551,7 +552,11 @@ impl Engine for GeoStation {
             facilities.view(now, view);
         }
         let of_own = own.map(|position| view::own(&position, self.router.has_fix()));
-        let others = self.router.location_table().iter().map(|station| view::other(station, own.as_ref(), now));
+        let others = self.router.location_table().iter().map(|station| {
+            let hop = station.neighbour.map(|(hop, _)| hop);
+            let link = hop.and_then(|hop| self.interfaces_up.get(&hop.link)).map(|interface| interface.name.clone());
+            StationView { link, ..view::other(station, own.as_ref(), now) }
+        });
         view.stations.extend(of_own.into_iter().chain(others));
     }
 }

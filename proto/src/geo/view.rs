@@ -36,6 +36,7 @@ fn at(position: &LongPositionVector) -> StationView {
         distance: Some(0),
         age: Duration::ZERO,
         state: StationState::Own,
+        link: None,
         trust: Trust::Unsigned,
     }
 }

@@ -241,6 +241,7 @@ pub(crate) fn stations(state: &NodeState) -> Table {
             ("HEADING", |row| degrees(row.heading)),
             ("AGE", |row| format_duration(row.age)),
             ("STATE", |row| row.state.to_string()),
+            ("LINK", |row| row.link.clone().unwrap_or_default()),
             ("TRUST", |row| row.trust.to_string()),
         ],
     )

@@ -31,6 +31,9 @@ pub struct StationView {
     pub age: Duration,
     /// Its state.
     pub state: StationState,
+    /// The interface by which unicast frames leave for it, if it is a neighbour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
     /// How far its position is trusted.
     #[serde(skip_serializing_if = "Trust::is_unsigned")]
     pub trust: Trust,
@@ -46,6 +49,7 @@ crate::read_fields!(StationView {
     distance,
     age,
     state,
+    link = None,
     trust = Trust::default(),
 });
 

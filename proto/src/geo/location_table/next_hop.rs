@@ -160,13 +160,30 @@ impl LocationTable {
         !self.neighbours.is_empty()
     }
 
-    /// Removes neighbours that are unreachable, or all of an interface that is gone.
-    pub fn remove_neighbours(&mut self, is_lost: impl Fn(Hop) -> bool) {
+    /// Removes next hops that are unreachable, or all of an interface that is gone. A station that another interface receives
+    /// remains a neighbour.
+    pub fn remove_neighbours(&mut self, now: Time, is_lost: impl Fn(Hop) -> bool) {
         for station in self.table.values_mut() {
-            station.neighbour = station.neighbour.filter(|(hop, _)| !is_lost(*hop));
+            station.receptions.forget(&is_lost);
+            station.select_next_hop(now);
         }
-        self.neighbours.retain(|near| !is_lost(near.hop));
-        self.next_hop_cache.clear();
+        self.refresh_neighbours();
+    }
+
+    /// Removes stations that are no neighbours any more, and takes over the next hops of the others.
+    pub(super) fn refresh_neighbours(&mut self) {
+        let table = &self.table;
+        let mut changed = false;
+        self.neighbours.retain_mut(|near| {
+            let station = table.get(&near.mid).filter(|station| !station.stale);
+            let hop = station.and_then(|station| station.neighbour).map(|(hop, _)| hop);
+            changed |= hop != Some(near.hop);
+            near.hop = hop.unwrap_or(near.hop);
+            hop.is_some()
+        });
+        if changed {
+            self.next_hop_cache.clear();
+        }
     }
 
     /// A neighbour received directly is in range; whether one known from forwarded packets is, stays unknown.

@@ -101,7 +101,7 @@ fn greedy_forwarding_finds_the_nearest_neighbour_after_it_moved() {
     assert_eq!(nearest(&mut stations), hop(3));
     stations.update(Time::ZERO, &position(1, 2, 9_000), (hop(1), false), None, CLOCK);
     assert_eq!(nearest(&mut stations), hop(1));
-    stations.remove_neighbours(|lost| lost == hop(1));
+    stations.remove_neighbours(Time::ZERO, |lost| lost == hop(1));
     assert_eq!(nearest(&mut stations), hop(3));
 }
 
@@ -146,4 +146,60 @@ fn greedy_forwarding_skips_a_standing_neighbour_left_behind() {
         None,
         "a forwarded packet does not extend its range"
     );
+}
+
+/// The interface by which unicast frames leave to station 1.
+fn interface_to(stations: &LocationTable) -> u32 {
+    let (hop, _) = stations.find(mid(1)).and_then(|station| station.neighbour).expect("a neighbour");
+    hop.link.0
+}
+
+/// Station 1 sends a CAM every 100 ms, from the first to the second number; each is received by the interfaces that `is_heard_by` says.
+fn receive_cams(stations: &mut LocationTable, numbers: std::ops::Range<u32>, is_heard_by: impl Fn(u32, u32) -> bool) {
+    for number in numbers {
+        let at = Time::ZERO + Duration::from_millis(u64::from(number) * 100);
+        for link in (1..=2).filter(|link| is_heard_by(*link, number)) {
+            let hop = Hop { link: LinkId(link), address: mid(1) };
+            stations.update(at, &position(1, number, 0), (hop, true), None, CLOCK);
+        }
+    }
+}
+
+#[test]
+fn unicast_leaves_by_the_interface_that_receives_the_neighbour_best() {
+    let mut stations = LocationTable::default();
+    receive_cams(&mut stations, 0..50, |_, _| true);
+    assert_eq!(interface_to(&stations), 1, "of two that receive all frames the first stays");
+    receive_cams(&mut stations, 50..150, |link, number| link == 2 || number % 3 == 0);
+    assert_eq!(interface_to(&stations), 2, "the first loses two frames of three");
+    receive_cams(&mut stations, 150..160, |link, number| link == 1 || number % 10 != 5);
+    assert_eq!(interface_to(&stations), 2, "a single loss changes nothing");
+    receive_cams(&mut stations, 160..200, |link, _| link == 1);
+    assert_eq!(interface_to(&stations), 1, "the second is silent");
+}
+
+#[test]
+fn a_neighbour_that_another_interface_receives_outlives_the_removal_of_one() {
+    let mut stations = LocationTable::default();
+    receive_cams(&mut stations, 0..10, |link, _| link == 1);
+    receive_cams(&mut stations, 10..12, |link, _| link == 2);
+    assert_eq!(interface_to(&stations), 1);
+    let now = Time::ZERO + Duration::from_millis(1200);
+    stations.remove_neighbours(now, |hop| hop.link == LinkId(1));
+    assert!(stations.has_neighbours());
+    assert_eq!(stations.direct_next_hop(now, mid(1), OWN).map(|hop| hop.link), Some(LinkId(2)));
+    stations.remove_neighbours(now, |hop| hop.link == LinkId(2));
+    assert!(!stations.has_neighbours());
+}
+
+#[test]
+fn an_interface_that_receives_nothing_for_the_lifetime_of_a_neighbour_is_not_used() {
+    let (mut stations, mib) = (LocationTable::default(), Mib::default());
+    receive_cams(&mut stations, 0..101, |link, _| link == 1);
+    let later = Time::ZERO + Duration::from_secs(10) + mib.neighbour_lifetime;
+    let hop = Hop { link: LinkId(2), address: mid(1) };
+    stations.update(later, &position(1, 101, 0), (hop, true), None, CLOCK);
+    assert_eq!(interface_to(&stations), 1, "one frame against many");
+    stations.expire(later, &mib);
+    assert_eq!(interface_to(&stations), 2);
 }

@@ -30,7 +30,7 @@ use crate::base::token_bucket::TokenBucket;
 use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::Mib;
 #[cfg(feature = "geo-security")]
-use crate::contract::config::geo::{SecurityConfig, SecurityMode};
+use crate::contract::config::geo::{CertificateOctets, SecurityConfig, SecurityMode};
 use crate::contract::engine::Outbox;
 use crate::contract::input::{Clock, Fix, Frame, LinkEvent};
 use crate::contract::report::DropReason;
@@ -266,7 +266,7 @@ impl GeoRouter {
     pub fn set_link(&mut self, now: Time, event: &LinkEvent) {
         let (true, Some(address)) = (event.up, event.address) else {
             self.links.remove(&event.link);
-            self.location_table.remove_neighbours(|hop| hop.link == event.link);
+            self.location_table.remove_neighbours(now, |hop| hop.link == event.link);
             return;
         };
         if self.links.is_empty() && self.former_address.is_none() && !self.has_random_address() {
@@ -308,8 +308,8 @@ impl GeoRouter {
     }
 
     /// A neighbour does not acknowledge frames to its link-layer address.
-    pub fn remove_neighbour(&mut self, address: LinkAddress) {
-        self.location_table.remove_neighbours(|hop| hop.address == address);
+    pub fn remove_neighbour(&mut self, now: Time, address: LinkAddress) {
+        self.location_table.remove_neighbours(now, |hop| hop.address == address);
     }
 
     /// When [`GeoRouter::expire`] is due.

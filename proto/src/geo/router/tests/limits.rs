@@ -150,7 +150,7 @@ fn a_broadcast_packet_is_not_forwarded_back_to_its_sender() {
     let mut out = Outbox::new();
     air.stations.get_mut(&1).unwrap().router.beacon(now, &mut out);
     air.carry(1, out);
-    air.stations.get_mut(&1).unwrap().router.remove_neighbour(mac(2));
+    air.stations.get_mut(&1).unwrap().router.remove_neighbour(now, mac(2));
     air.sent.clear();
     air.request(1, data(station(9))).unwrap();
     let hops: Vec<(u8, LinkAddress)> = air.sent.iter().map(|(by, frame)| (*by, frame.destination)).collect();
