@@ -18,7 +18,7 @@ use roam6_wire::security::{Certificate, Message, Psid, SignerField, UnsignedData
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use testbed::machines::{advertise, cable};
@@ -77,41 +77,78 @@ fn frame(number: u8, packet: &[u8]) -> String {
     [&head, packet].concat().iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-#[test]
-fn a_strict_station_knows_only_stations_that_sign_with_trusted_certificates() {
-    let Some(place) = Namespace::new() else {
-        println!("skipped: strict station: no network namespaces here (not root?)");
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let make = |name: &str| run(Command::new(BINARY).args(["geo", "cert", "make"]).arg(folder.path().join(name)));
-    let (table, _) = (make("lab"), make("other"));
-    // It does not sign: the ticket is that of another station.
-    let table: Vec<&str> = table.lines().filter(|line| !line.starts_with("tickets")).collect();
-    let table = format!("{}\nrevocation_lists = [\"lab/root.crl\"]", table.join("\n"));
-    let revoke = |files: &[&str]| {
-        let files = files.iter().map(|file| folder.path().join(file));
-        run(Command::new(BINARY).args(["geo", "cert", "revoke"]).arg(folder.path().join("lab")).args(files))
-    };
-    revoke(&[]);
-    place.shell("ip link add radio0 type veth peer name air && ip link set air up && ip link set radio0 up");
-    let text = format!(
-        "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[geo]\ninterfaces = [\"radio0\"]\n\
-         position = {{ latitude = 48.0, longitude = 11.0 }}\n{table}",
-        folder.path().display()
-    );
-    let config = folder.path().join("strict.toml");
-    fs::write(&config, text).unwrap();
-    let daemon = place.roam6(&config);
-    let run_dir = folder.path().join("run");
-    let show = |part: &str| {
-        let shown = place.command(&[BINARY, "show", part, "--run-dir", run_dir.to_str().unwrap()]).output();
+/// A strict station that does not sign, with two labs, and a radio whose other end a test sends by.
+struct StrictStation {
+    place: Namespace,
+    folder: tempfile::TempDir,
+    daemon: Option<Running>,
+}
+
+impl StrictStation {
+    fn new(test: &str) -> Option<StrictStation> {
+        let Some(place) = Namespace::new() else {
+            println!("skipped: {test}: no network namespaces here (not root?)");
+            return None;
+        };
+        place.shell("ip link add radio0 type veth peer name air && ip link set air up && ip link set radio0 up");
+        let station = StrictStation { place, folder: tempfile::tempdir().unwrap(), daemon: None };
+        for lab in ["lab", "other"] {
+            station.certificates("make", lab, &[]);
+        }
+        Some(station)
+    }
+
+    /// Runs `roam6 geo cert COMMAND` on a lab and its files.
+    fn certificates(&self, command: &str, lab: &str, files: &[&str]) -> String {
+        let files = files.iter().map(|file| self.folder.path().join(file));
+        let lab = self.folder.path().join(lab);
+        run(Command::new(BINARY).args(["geo", "cert", command]).arg(lab).args(files))
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.path().join("strict.toml")
+    }
+
+    /// Writes the settings, with these lines in `[geo.security]`.
+    fn write(&self, security: &str) {
+        let text = format!(
+            "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[geo]\ninterfaces = [\"radio0\"]\n\
+             position = {{ latitude = 48.0, longitude = 11.0 }}\n[geo.security]\nmode = \"strict\"\n{security}\n",
+            self.folder.path().display()
+        );
+        fs::write(self.config(), text).unwrap();
+    }
+
+    fn start(&mut self) {
+        self.daemon = Some(self.place.roam6(&self.config()));
+    }
+
+    fn reload(&self) {
+        let daemon = self.daemon.as_ref().unwrap().0.id();
+        run(Command::new("kill").args(["-HUP", &daemon.to_string()]));
+    }
+
+    fn show(&self, part: &str) -> String {
+        let run_dir = self.folder.path().join("run");
+        let shown = self.place.command(&[BINARY, "show", part, "--run-dir", run_dir.to_str().unwrap()]).output();
         String::from_utf8(shown.unwrap().stdout).unwrap()
-    };
-    let send = || {
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.config().with_extension("log")).unwrap()
+    }
+
+    fn count(&self, reason: &str) -> u64 {
+        let counters = self.show("counters");
+        let name = format!("dropped_{reason} ");
+        counters.lines().find_map(|line| line.strip_prefix(&name)).unwrap().trim().parse().unwrap()
+    }
+
+    /// Sends beacons of four stations: 5 does not sign, 6 signs wrongly, 7 with a ticket of the other lab, 8 of the lab.
+    fn send_beacons(&self) {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
         let micros = unix - (1_072_915_200 - 5) * 1_000_000;
-        let signed = |number, lab: &str| sign(&beacon(number, micros), &folder.path().join(lab), micros);
+        let signed = |number, lab: &str| sign(&beacon(number, micros), &self.folder.path().join(lab), micros);
         let mut changed = signed(6, "lab");
         *changed.last_mut().unwrap() ^= 1;
         let frames = [
@@ -122,41 +159,75 @@ fn a_strict_station_knows_only_stations_that_sign_with_trusted_certificates() {
         ];
         let words: Vec<&str> =
             ["python3", "-c", SENDER, "air"].into_iter().chain(frames.iter().map(String::as_str)).collect();
-        place.command(&words).status().unwrap()
-    };
-    let is_known = || {
-        send();
-        show("stations").contains("verified")
-    };
-    wait_or_report("no station was verified", is_known, || {
-        fs::read_to_string(config.with_extension("log")).unwrap() + &show("counters")
-    });
-    let stations = show("stations");
-    assert!(stations.contains("02:00:00:00:00:08"), "{stations}");
+        self.place.command(&words).status().unwrap();
+    }
+
+    /// Waits until this holds after such beacons.
+    fn wait_for(&self, what: &str, holds: impl Fn() -> bool) {
+        let holds = || {
+            self.send_beacons();
+            holds()
+        };
+        wait_or_report(what, holds, || self.log() + &self.show("stations") + &self.show("counters"));
+    }
+
+    fn is_verified(&self, number: u8) -> bool {
+        let address = format!("02:00:00:00:00:{number:02x}");
+        self.show("stations").lines().any(|line| line.starts_with(&address) && line.contains("verified"))
+    }
+}
+
+#[test]
+fn a_strict_station_knows_only_stations_that_sign_with_trusted_certificates() {
+    let Some(mut station) = StrictStation::new("strict station") else { return };
+    let revoke = |station: &StrictStation, files: &[&str]| station.certificates("revoke", "lab", files);
+    revoke(&station, &[]);
+    station.write("trust = [\"lab/root.cert\"]\nissuers = [\"lab/aa.cert\"]\nrevocation_lists = [\"lab/root.crl\"]");
+    station.start();
+    station.wait_for("no station was verified", || station.is_verified(8));
+    let stations = station.show("stations");
     for number in 5..8 {
         assert!(!stations.contains(&format!("02:00:00:00:00:0{number}")), "{stations}");
     }
-    let count = |reason: &str| -> u64 {
-        let counters = show("counters");
-        let name = format!("dropped_{reason} ");
-        counters.lines().find_map(|line| line.strip_prefix(&name)).unwrap().trim().parse().unwrap()
-    };
     for reason in ["not_authenticated", "bad_authenticator", "unknown_certificate"] {
-        assert!(count(reason) > 0, "{}", show("counters"));
+        assert!(station.count(reason) > 0, "{}", station.show("counters"));
     }
-    assert_eq!(count("invalid_certificate"), 0, "{}", show("counters"));
+    assert_eq!(station.count("invalid_certificate"), 0, "{}", station.show("counters"));
     // The authority of the station is revoked while the daemon runs.
-    revoke(&["lab/aa.cert"]);
-    run(Command::new("kill").args(["-HUP", &daemon.0.id().to_string()]));
-    let is_refused = || {
-        send();
-        count("invalid_certificate") > 0
-    };
-    wait_or_report("no station of the revoked authority was refused", is_refused, || {
-        fs::read_to_string(config.with_extension("log")).unwrap() + &show("counters")
-    });
-    let log = fs::read_to_string(config.with_extension("log")).unwrap();
+    revoke(&station, &["lab/aa.cert"]);
+    station.reload();
+    station.wait_for("no station of the revoked authority was refused", || station.count("invalid_certificate") > 0);
+    let log = station.log();
     assert!(log.contains("revoked certificates: 1") && !log.contains("need a restart"), "{log}");
+}
+
+#[test]
+fn a_reload_reads_trust_lists_of_another_manager() {
+    let Some(mut station) = StrictStation::new("trust lists") else { return };
+    for lab in ["lab", "other"] {
+        station.certificates("trust-lists", lab, &[]);
+    }
+    let settings = |labs: &[&str]| {
+        let files = |names: &[&str]| {
+            let files = labs.iter().flat_map(|lab| names.iter().map(move |name| format!("\"{lab}/{name}\"")));
+            files.collect::<Vec<_>>().join(", ")
+        };
+        let (managers, lists) = (files(&["tlm.cert"]), files(&["tlm.ctl", "root.ctl"]));
+        format!("trust_list_managers = [{managers}]\ntrust_lists = [{lists}]")
+    };
+    station.write(&settings(&["lab"]));
+    station.start();
+    station.wait_for("no station was verified", || station.is_verified(8));
+    assert!(!station.is_verified(7));
+    station.write(&settings(&["lab", "other"]));
+    station.reload();
+    station.wait_for("no station of the second list was verified", || station.is_verified(7));
+    station.write(&settings(&["other"]));
+    station.reload();
+    let before = station.count("unknown_certificate");
+    station.wait_for("no station of the removed list was refused", || station.count("unknown_certificate") > before);
+    let log = station.log();
+    assert!(log.contains("root authorities: 2, others: 2") && !log.contains("need a restart"), "{log}");
 }
 
 /// Two stations that sign, with certificates of one lab.

@@ -201,6 +201,19 @@ pub fn revocation(data: &[u8]) {
     assert_eq!(RevocationList::parse(&list.emit()), Ok(list));
 }
 
+/// `data` as a certificate trust list, alone or in a security envelope: what is read is emitted and read again.
+#[cfg(feature = "geo-security")]
+pub fn trust_list(data: &[u8]) {
+    use crate::security::{SignedData, TrustList, limits};
+    let envelope = SignedData::read_list(data).ok();
+    if let Some(read) = &envelope {
+        check_signed(data, read);
+    }
+    let Ok(list) = TrustList::parse(envelope.map_or(data, |read| read.payload)) else { return };
+    assert!(list.entries.len() <= limits::TRUSTED);
+    assert_eq!(TrustList::parse(&list.emit("http://[2001:db8::1]")), Ok(list));
+}
+
 /// `data` as a message between a station and an authority of a PKI, encrypted, signed or neither: what is read is emitted and read
 /// again.
 #[cfg(feature = "geo-security")]

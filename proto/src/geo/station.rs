@@ -338,6 +338,10 @@ impl GeoStation {
             #[cfg(feature = "geo-security")]
             Command::Geo(GeoCommand::ReloadRevoked(revoked)) => self.router.set_revoked(revoked),
             #[cfg(feature = "geo-security")]
+            Command::Geo(GeoCommand::ReloadAuthorities { roots, authorities }) => {
+                self.router.set_authorities(roots, authorities);
+            }
+            #[cfg(feature = "geo-security")]
             Command::Geo(GeoCommand::ReloadTickets(tickets)) => self.router.replace_tickets(tickets),
             _ => {}
         }

@@ -7,7 +7,7 @@ use crate::config::duration::HumanDuration;
 use crate::config::source::{Diagnostics, Problem};
 use crate::config::{announce, check, geo_security};
 #[cfg(feature = "geo-security")]
-use crate::config::{geo_revocation, geo_tickets};
+use crate::config::{geo_signed_list, geo_tickets};
 use crate::daemon::position::track::Track;
 use core::f64::consts::PI;
 use core::ops::{Range, RangeInclusive};
@@ -53,7 +53,7 @@ pub(crate) struct Geo {
     pub(crate) keys: Vec<geo_tickets::TicketKey>,
     /// When its lists of revoked certificates expire.
     #[cfg(feature = "geo-security")]
-    pub(crate) lists: Vec<geo_revocation::ListExpiry>,
+    pub(crate) lists: Vec<geo_signed_list::ListExpiry>,
 }
 
 impl Geo {
@@ -81,10 +81,13 @@ impl Geo {
         self
     }
 
-    /// The same with the revoked certificates of another, which a reload may change.
+    /// The same with the authorities and revoked certificates of another, which a reload may change.
     #[cfg(feature = "geo-security")]
-    pub(crate) fn with_revoked_of(mut self, other: &Geo) -> Geo {
-        self.config.security.revoked.clone_from(&other.config.security.revoked);
+    pub(crate) fn with_trust_of(mut self, other: &Geo) -> Geo {
+        let (own, others) = (&mut self.config.security, &other.config.security);
+        own.roots.clone_from(&others.roots);
+        own.authorities.clone_from(&others.authorities);
+        own.revoked.clone_from(&others.revoked);
         self.lists.clone_from(&other.lists);
         self
     }

@@ -16,6 +16,10 @@ pub(crate) struct Section {
     #[cfg(feature = "geo-security")]
     issuers: Vec<Spanned<PathBuf>>,
     #[cfg(feature = "geo-security")]
+    trust_list_managers: Vec<Spanned<PathBuf>>,
+    #[cfg(feature = "geo-security")]
+    trust_lists: Vec<Spanned<PathBuf>>,
+    #[cfg(feature = "geo-security")]
     revoked: Vec<Spanned<String>>,
     #[cfg(feature = "geo-security")]
     revocation_lists: Vec<Spanned<PathBuf>>,
@@ -33,7 +37,7 @@ pub(crate) struct Security {
     #[cfg(feature = "geo-security")]
     pub(crate) keys: Vec<super::geo_tickets::TicketKey>,
     #[cfg(feature = "geo-security")]
-    pub(crate) lists: Vec<super::geo_revocation::ListExpiry>,
+    pub(crate) lists: Vec<super::geo_signed_list::ListExpiry>,
 }
 
 plain_toml!(SecurityMode);
@@ -42,6 +46,8 @@ from_toml!(Section {
     mode,
     #[cfg(feature = "geo-security")] trust = Vec::new(),
     #[cfg(feature = "geo-security")] issuers = Vec::new(),
+    #[cfg(feature = "geo-security")] trust_list_managers = Vec::new(),
+    #[cfg(feature = "geo-security")] trust_lists = Vec::new(),
     #[cfg(feature = "geo-security")] revoked = Vec::new(),
     #[cfg(feature = "geo-security")] revocation_lists = Vec::new(),
     #[cfg(feature = "geo-security")] tickets,
@@ -67,6 +73,7 @@ pub(crate) use certificates::validate;
 mod certificates {
     use super::{Section, Security};
     use crate::certificate::{read as read_certificate, verify};
+    use crate::config::geo_trust_list::{Named, TrustLists};
     use crate::config::source::Diagnostics;
     use crate::config::spanned::Spanned;
     use crate::config::{geo_revocation, geo_tickets};
@@ -85,13 +92,13 @@ mod certificates {
             return Security { config: mode.into(), keys: Vec::new(), lists: Vec::new() };
         };
         match &section.mode {
-            Some(written) if mode.verifies() && section.trust.is_empty() => {
-                let hint = "write trust = [\"root.cert\"], the certificate of a root authority";
+            Some(written) if mode.verifies() && section.trust.is_empty() && section.trust_lists.is_empty() => {
+                let hint = "write trust = [\"root.cert\"], the certificate of a root authority, or trust_lists";
                 diagnostics.report(written.span(), "signatures are verified, and nobody is trusted", hint);
             }
             _ => {}
         }
-        if let Some(first) = section.trust.first().filter(|_| !mode.verifies()) {
+        if let Some(first) = section.trust.iter().chain(&section.trust_lists).next().filter(|_| !mode.verifies()) {
             let hint = "write mode = \"strict\" or mode = \"non-strict\" too";
             diagnostics.report(first.span(), "certificates are trusted, and no signature is verified", hint);
         }
@@ -101,6 +108,8 @@ mod certificates {
         }
         diagnostics.limit(&section.trust, MAX_LIST, "root authorities", "list fewer");
         diagnostics.limit(&section.issuers, MAX_LIST, "authorisation authorities", "list fewer");
+        diagnostics.limit(&section.trust_list_managers, MAX_LIST, "trust list managers", "list fewer");
+        diagnostics.limit(&section.trust_lists, MAX_LIST, "trust lists", "list fewer");
         diagnostics.limit(&section.revoked, MAX_LIST, "revoked certificates", "list fewer");
         diagnostics.limit(&section.revocation_lists, MAX_LIST, "revocation lists", "list fewer");
         let revoked = section.revoked.iter().filter_map(|written| digest(written, diagnostics)).collect();
@@ -121,7 +130,7 @@ mod certificates {
 
     /// Reads the certificates, and verifies their signatures.
     fn read(section: &Section, mut config: SecurityConfig, diagnostics: &mut Diagnostics<'_>) -> Security {
-        let mut octets_of = |written: &[Spanned<PathBuf>]| -> Vec<(Vec<u8>, std::ops::Range<usize>)> {
+        let mut octets_of = |written: &[Spanned<PathBuf>]| -> Vec<Named> {
             let read = |path: &Spanned<PathBuf>| match read_certificate(&diagnostics.source.resolve(path)) {
                 Ok(octets) => Some((octets, path.span())),
                 Err(why) => {
@@ -131,7 +140,10 @@ mod certificates {
             };
             written.iter().take(MAX_LIST).filter_map(read).collect()
         };
-        let (roots, issuers) = (octets_of(&section.trust), octets_of(&section.issuers));
+        let (mut roots, mut issuers) = (octets_of(&section.trust), octets_of(&section.issuers));
+        let managers = octets_of(&section.trust_list_managers);
+        let trust_lists = TrustLists::read(&section.trust_lists, diagnostics);
+        roots.extend(trust_lists.roots(&managers, diagnostics));
         let mut known: BTreeMap<HashedId8, Certificate<'_>> = BTreeMap::new();
         for (octets, span) in &roots {
             let Ok(root) = Certificate::parse(octets) else { continue };
@@ -142,6 +154,7 @@ mod certificates {
             }
             known.insert(root.digest(), root);
         }
+        issuers.extend(trust_lists.authorities(&known, diagnostics));
         for (octets, span) in &issuers {
             let Ok(authority) = Certificate::parse(octets) else { continue };
             let problem = match authority.issuer {
@@ -169,8 +182,9 @@ mod certificates {
             let authority = Certificate::parse(octets).ok()?;
             Some((authority.digest(), authority))
         }));
-        let (revoked, lists) = geo_revocation::read(&section.revocation_lists, &known, diagnostics);
+        let (revoked, mut lists) = geo_revocation::read(&section.revocation_lists, &known, diagnostics);
         config.revoked.extend(revoked);
+        lists.extend(trust_lists.expiries());
         let (tickets, keys) =
             section.tickets.as_ref().map(|written| geo_tickets::read(written, &known, diagnostics)).unwrap_or_default();
         let octets = |list: Vec<(Vec<u8>, _)>| list.into_iter().map(|(octets, _)| CertificateOctets(octets)).collect();

@@ -10,10 +10,14 @@ pub(crate) mod fleet;
 mod flow;
 pub(crate) mod geo;
 #[cfg(feature = "geo-security")]
-pub(crate) mod geo_revocation;
+mod geo_revocation;
 mod geo_security;
 #[cfg(feature = "geo-security")]
+pub(crate) mod geo_signed_list;
+#[cfg(feature = "geo-security")]
 pub(crate) mod geo_tickets;
+#[cfg(feature = "geo-security")]
+mod geo_trust_list;
 pub(crate) mod home_agent;
 pub(crate) mod ipsec;
 pub(crate) mod key;

@@ -197,7 +197,7 @@ impl Daemon {
             self.apply_announcement(&geo);
             #[cfg(feature = "geo-security")]
             {
-                self.apply_revoked(&geo);
+                self.apply_trust(&geo);
                 self.apply_tickets(&geo);
             }
         }
@@ -253,14 +253,20 @@ impl Daemon {
     }
 
     #[cfg(feature = "geo-security")]
-    fn apply_revoked(&mut self, new: &Geo) {
+    fn apply_trust(&mut self, new: &Geo) {
         let Some(old) = &self.config.geo else { return };
-        let revoked = &new.config.security.revoked;
-        let is_changed = old.config.security.revoked != *revoked;
-        self.config.geo = self.config.geo.take().map(|old| old.with_revoked_of(new));
-        if is_changed {
-            self.log(Level::Info, &format!("revoked certificates: {}", revoked.len()));
-            self.apply_order(Command::Geo(GeoCommand::ReloadRevoked(revoked.clone())));
+        let (old, security) = (&old.config.security, &new.config.security);
+        let has_other_authorities = (&old.roots, &old.authorities) != (&security.roots, &security.authorities);
+        let has_others_revoked = old.revoked != security.revoked;
+        self.config.geo = self.config.geo.take().map(|old| old.with_trust_of(new));
+        if has_other_authorities {
+            let (roots, authorities) = (security.roots.clone(), security.authorities.clone());
+            self.log(Level::Info, &format!("root authorities: {}, others: {}", roots.len(), authorities.len()));
+            self.apply_order(Command::Geo(GeoCommand::ReloadAuthorities { roots, authorities }));
+        }
+        if has_others_revoked {
+            self.log(Level::Info, &format!("revoked certificates: {}", security.revoked.len()));
+            self.apply_order(Command::Geo(GeoCommand::ReloadRevoked(security.revoked.clone())));
         }
         self.warn_of_outdated_lists();
     }
@@ -280,7 +286,7 @@ impl Daemon {
         self.apply_order(Command::Geo(GeoCommand::ReloadTickets(tickets)));
     }
 
-    /// Logs the revocation lists whose successors are due.
+    /// Logs the revocation lists and trust lists whose successors are due.
     #[cfg(feature = "geo-security")]
     pub(super) fn warn_of_outdated_lists(&self) {
         let now = crate::certificate::its_now();
@@ -327,7 +333,7 @@ fn restart_only_changes(old: &Config, new: &Config) -> Vec<&'static str> {
     let geo = |config: &Config| {
         let geo = config.geo.clone().map(|geo| geo.with_announcement(None));
         #[cfg(feature = "geo-security")]
-        let geo = geo.map(|geo| new.geo.iter().fold(geo, |geo, new| geo.with_revoked_of(new).with_tickets_of(new)));
+        let geo = geo.map(|geo| new.geo.iter().fold(geo, |geo, new| geo.with_trust_of(new).with_tickets_of(new)));
         geo
     };
     let changes = [

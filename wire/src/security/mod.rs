@@ -19,6 +19,7 @@ mod provisioning;
 mod region;
 mod revocation;
 mod signed_data;
+mod trust_list;
 
 pub use certificate::{Certificate, CertificateId, IssuerIdentifier, TimeUnit, ValidityPeriod};
 pub use certificate_writer::{EndEntities, Issuance, UnsignedCertificate};
@@ -38,3 +39,4 @@ pub use provisioning::{
 pub use region::{GeographicRegion, IdentifiedRegion, IdentifiedRegions, Points};
 pub use revocation::RevocationList;
 pub use signed_data::{SignedData, SignerIdentifier};
+pub use trust_list::{TrustList, TrustListEntry, TrustListIssuer};

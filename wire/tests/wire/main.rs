@@ -35,5 +35,8 @@ mod samples;
 mod security;
 #[cfg(test)]
 mod shim6;
+#[cfg(feature = "geo-security")]
+#[cfg(test)]
+mod trust_list;
 mod udp6;
 mod wireguard;

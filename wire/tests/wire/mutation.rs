@@ -79,6 +79,8 @@ fn the_fuzz_corpus_passes() {
         #[cfg(feature = "geo-security")]
         ("wire_revocation", fuzz::revocation),
         #[cfg(feature = "geo-security")]
+        ("wire_trust_list", fuzz::trust_list),
+        #[cfg(feature = "geo-security")]
         ("wire_provisioning", fuzz::provisioning),
     ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);

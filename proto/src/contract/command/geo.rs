@@ -32,6 +32,14 @@ pub enum GeoCommand {
     ReloadAnnouncement(Option<Box<Announcement>>),
     /// Replaces the digests of revoked certificates (HashedId8).
     ReloadRevoked(Vec<[u8; 8]>),
+    /// Replaces the certificates of root authorities, which are trusted, and of authorisation authorities that they have issued.
+    #[cfg(feature = "geo-security")]
+    ReloadAuthorities {
+        /// The root authorities.
+        roots: Vec<CertificateOctets>,
+        /// The authorisation authorities; the signature of each has been verified by that of its root.
+        authorities: Vec<CertificateOctets>,
+    },
     /// Replaces the authorisation tickets of the station; the host has the keys of the new ones already.
     #[cfg(feature = "geo-security")]
     ReloadTickets(Vec<CertificateOctets>),

@@ -181,6 +181,14 @@ impl GeoRouter {
         }
     }
 
+    /// Replaces the authorities that are trusted.
+    #[cfg(feature = "geo-security")]
+    pub fn set_authorities(&mut self, roots: &[CertificateOctets], authorities: &[CertificateOctets]) {
+        if let Some(verifier) = &mut self.verifier {
+            verifier.set_authorities(roots, authorities);
+        }
+    }
+
     /// Octets by which security makes a packet of IPv6 longer.
     pub fn security_overhead(&self) -> u32 {
         #[cfg(feature = "geo-security")]

@@ -2,7 +2,7 @@
 
 use super::tickets::parsed;
 use super::{Refusal, region};
-use crate::contract::config::geo::SecurityConfig;
+use crate::contract::config::geo::{CertificateOctets, SecurityConfig};
 use crate::contract::report::DropReason;
 use crate::contract::signature::SignatureAlgorithm;
 use p256::elliptic_curve::sec1::ToEncodedPoint;
@@ -110,23 +110,22 @@ pub(super) struct Authorities {
 
 impl Authorities {
     pub(super) fn new(config: &SecurityConfig) -> Authorities {
-        let mut known = BTreeMap::new();
-        for (octets, is_root) in config
-            .roots
-            .iter()
-            .map(|octets| (octets, true))
-            .chain(config.authorities.iter().map(|octets| (octets, false)))
-        {
-            // The configuration has checked it.
-            let Ok(certificate) = Certificate::parse(&octets.0) else { continue };
-            let issuer = match certificate.issuer {
-                IssuerIdentifier::Digest(_, issuer) if !is_root => Some(issuer),
-                _ => None,
-            };
-            let key = SignatureKey::of(&certificate.verification_key);
-            known.insert(certificate.digest(), Authority { octets: octets.0.clone(), issuer, key });
+        let revoked = config.revoked.iter().copied().map(HashedId8).collect();
+        Authorities { known: configured(&config.roots, &config.authorities), revoked, learnt: 0 }
+    }
+
+    /// Replaces the authorities of the configuration. Those that stations have sent stay known if their roots do.
+    pub(super) fn replace(&mut self, roots: &[CertificateOctets], authorities: &[CertificateOctets]) {
+        let former = std::mem::replace(&mut self.known, configured(roots, authorities));
+        let configured = self.known.len();
+        let others = former.into_iter().filter(|(digest, _)| !self.known.contains_key(digest)).collect::<Vec<_>>();
+        for (digest, authority) in others {
+            let is_kept = authority.issuer.is_some_and(|issuer| self.known.contains_key(&issuer));
+            if is_kept && self.known.len() - configured < MAX_LEARNT {
+                self.known.insert(digest, authority);
+            }
         }
-        Authorities { known, revoked: config.revoked.iter().copied().map(HashedId8).collect(), learnt: 0 }
+        self.learnt = self.known.len() - configured;
     }
 
     pub(super) fn set_revoked(&mut self, revoked: &[[u8; 8]]) {
@@ -242,6 +241,22 @@ impl Authorities {
         }
         Ok(())
     }
+}
+
+/// The authorities of the configuration, which has checked them.
+fn configured(roots: &[CertificateOctets], authorities: &[CertificateOctets]) -> BTreeMap<HashedId8, Authority> {
+    let roots = roots.iter().map(|octets| (octets, true));
+    let all = roots.chain(authorities.iter().map(|octets| (octets, false)));
+    let authority = |(octets, is_root): (&CertificateOctets, bool)| {
+        let certificate = Certificate::parse(&octets.0).ok()?;
+        let issuer = match certificate.issuer {
+            IssuerIdentifier::Digest(_, issuer) if !is_root => Some(issuer),
+            _ => None,
+        };
+        let key = SignatureKey::of(&certificate.verification_key);
+        Some((certificate.digest(), Authority { octets: octets.0.clone(), issuer, key }))
+    };
+    all.filter_map(authority).collect()
 }
 
 fn check_validity(certificate: &Certificate<'_>, time: u64) -> Result<(), Refusal> {

@@ -17,7 +17,7 @@ mod tickets;
 
 use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
-use crate::contract::config::geo::{SecurityConfig, SecurityMode};
+use crate::contract::config::geo::{CertificateOctets, SecurityConfig, SecurityMode};
 use crate::contract::engine::Outbox;
 use crate::contract::input::Frame;
 use crate::contract::report::DropReason;
@@ -160,6 +160,11 @@ impl Verifier {
     /// Replaces the digests of revoked certificates; what was verified before is checked against them with its next packet.
     pub fn set_revoked(&mut self, revoked: &[[u8; 8]]) {
         self.authorities.set_revoked(revoked);
+    }
+
+    /// Replaces the authorities. What was verified by one that is not among them is refused from its next packet on.
+    pub fn set_authorities(&mut self, roots: &[CertificateOctets], authorities: &[CertificateOctets]) {
+        self.authorities.replace(roots, authorities);
     }
 
     /// The certificate of an authority with this short name.

@@ -145,6 +145,14 @@ is empty. Stations that name it in revocation_lists read it again on SIGHUP.
 
 Example: roam6 geo cert revoke /etc/roam6/lab /etc/roam6/lab/tickets/at-02.cert")]
     Revoke(RevokeArgs),
+    /// Issue the certificate trust lists (CTL) of a lab: that of its trust list manager, and that of its root authority
+    #[command(after_help = "\
+FOLDER/tlm.ctl names the root authority and is signed by the trust list manager; FOLDER/root.ctl names the authorities below the
+root, which has signed it (ETSI TS 102 941). Stations that name both in trust_lists need no other certificate than that of
+the manager, and read the lists again on SIGHUP.
+
+Example: roam6 geo cert trust-lists /etc/roam6/lab --days 30")]
+    TrustLists(TrustListsArgs),
     /// Verify that a certificate leads to a trusted root authority, and is valid now
     #[command(after_help = "Example: roam6 geo cert verify tickets/at-01.cert aa.cert root.cert")]
     Verify {
@@ -182,6 +190,20 @@ pub(crate) struct RevokeArgs {
     #[arg(num_args = 0..=1024)]
     pub(crate) certificates: Vec<std::path::PathBuf>,
     /// Days until the next list (nextUpdate)
+    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u16).range(1..=3650))]
+    pub(crate) days: u16,
+}
+
+/// See [`CertCommand::TrustLists`].
+#[cfg(feature = "geo-security")]
+#[derive(Args)]
+pub(crate) struct TrustListsArgs {
+    /// The directory that roam6 geo cert make has created
+    pub(crate) folder: std::path::PathBuf,
+    /// ctlSequence, the number of the lists, which is one more in each issue
+    #[arg(long, default_value_t = 0)]
+    pub(crate) sequence: u8,
+    /// Days until the next lists (nextUpdate)
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u16).range(1..=3650))]
     pub(crate) days: u16,
 }

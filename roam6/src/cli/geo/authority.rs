@@ -1,19 +1,19 @@
-//! `roam6 geo cert make` and `roam6 geo cert verify`: certificates of a root authority, an enrolment authority, an authorisation
-//! authority and stations for a lab, and whether a station's certificate leads to a trusted root.
+//! `roam6 geo cert make` and `roam6 geo cert verify`: certificates of a trust list manager, a root authority, an enrolment
+//! authority, an authorisation authority and stations for a lab, and whether a station's certificate leads to a trusted root.
 
 use crate::certificate::{its_now, read, verify};
-use crate::cli::geo::args::{MakeArgs, RevokeArgs};
+use crate::cli::geo::args::MakeArgs;
 use crate::cli::output::print;
 use crate::exit::Failure;
-use crate::files::{SECRET, create, not_written, replace};
+use crate::files::{SECRET, create, not_written};
 use p256::SecretKey;
 use p256::ecdsa::signature::Signer;
 use p256::ecdsa::{Signature, SigningKey};
 use p256::elliptic_curve::sec1::ToEncodedPoint;
 use p256::pkcs8::{DecodePrivateKey, EncodePrivateKey, LineEnding};
 use roam6_wire::security::{
-    Certificate, CertificateId, Curve, CurvePoint, EndEntities, Issuance, IssuerIdentifier, Message, Psid, PsidSsp,
-    PublicKey, RevocationList, SignerField, Ssp, TimeUnit, UnsignedCertificate, UnsignedData, ValidityPeriod,
+    Certificate, CertificateId, Curve, CurvePoint, EndEntities, Issuance, IssuerIdentifier, Psid, PsidSsp, PublicKey,
+    Ssp, TimeUnit, UnsignedCertificate, ValidityPeriod,
 };
 use rsa::rand_core::OsRng;
 use std::fmt::Write;
@@ -34,14 +34,17 @@ pub(super) const PERMISSIONS: [PsidSsp<'static>; 5] = [
     PsidSsp { psid: Psid::SAM, ssp: Ssp::Absent },
     PsidSsp { psid: Psid::IPV6, ssp: Ssp::Absent },
 ];
-/// What roots sign beside certificates: revocation lists, of version 1.
-const ROOT_PERMISSIONS: [PsidSsp<'static>; 1] = [PsidSsp { psid: Psid::CRL, ssp: Ssp::Bitmap(&[1]) }];
+/// What roots sign beside certificates: revocation lists, of version 1, and trust lists, of version 1 with enrolment and
+/// authorisation authorities (TS 102 941 annex B).
+const ROOT_PERMISSIONS: [PsidSsp<'static>; 2] =
+    [PsidSsp { psid: Psid::CRL, ssp: Ssp::Bitmap(&[1]) }, PsidSsp { psid: Psid::CTL, ssp: Ssp::Bitmap(&[1, 0x38]) }];
+/// What the trust list manager signs: trust lists with itself and root authorities.
+const MANAGER_PERMISSIONS: [PsidSsp<'static>; 1] = [PsidSsp { psid: Psid::CTL, ssp: Ssp::Bitmap(&[1, 0xc8]) }];
 /// What authorities sign beside certificates (TS 102 941 annex B): answers to requests, and requests to each other.
 const EA_PERMISSIONS: [PsidSsp<'static>; 1] =
     [PsidSsp { psid: Psid::CERTIFICATE_REQUEST, ssp: Ssp::Bitmap(&[1, 0x0e]) }];
 const AA_PERMISSIONS: [PsidSsp<'static>; 1] =
     [PsidSsp { psid: Psid::CERTIFICATE_REQUEST, ssp: Ssp::Bitmap(&[1, 0x32]) }];
-const SECONDS_OF_DAY: u64 = 86_400;
 const OCTETS_OF_COORDINATE: usize = 32;
 /// Permissions of files without secrets.
 pub(super) const PUBLIC: u32 = 0o644;
@@ -77,8 +80,9 @@ pub(crate) fn make(args: &MakeArgs) -> Result<ExitCode, Failure> {
     for number in 1..=args.count {
         files.push((tickets.join(format!("at-{number:02}")), authorities.ticket()?));
     }
-    let Authorities { root, ea, aa } = authorities;
-    files.extend([(folder.join("root"), root), (folder.join("ea"), ea), (folder.join("aa"), aa)]);
+    let Authorities { manager, root, ea, aa } = authorities;
+    let named = [("tlm", manager), ("root", root), ("ea", ea), ("aa", aa)];
+    files.extend(named.map(|(name, issued)| (folder.join(name), issued)));
     for (path, issued) in &files {
         let certificate = path.with_extension("cert");
         create(&certificate, &issued.octets, PUBLIC).map_err(|error| refuse(&certificate, error))?;
@@ -102,6 +106,7 @@ pub(crate) fn make(args: &MakeArgs) -> Result<ExitCode, Failure> {
 
 /// The authorities of a lab.
 struct Authorities {
+    manager: Issued,
     root: Issued,
     ea: Issued,
     aa: Issued,
@@ -111,6 +116,13 @@ impl Authorities {
     fn issue() -> Result<Authorities, Failure> {
         let services = PERMISSIONS.map(|permission| permission.psid);
         let all = [&services[..], &[Psid::CERTIFICATE_REQUEST]].concat();
+        let manager = Content {
+            id: CertificateId::Name("roam6 lab TLM"),
+            validity: since_now(TimeUnit::Years, AUTHORITY_YEARS),
+            app_permissions: &MANAGER_PERMISSIONS,
+            issue_permissions: None,
+        };
+        let manager = issue(&manager, None, false)?;
         let content = |name, app_permissions, services, holders, min_chain_length| Content {
             id: CertificateId::Name(name),
             validity: since_now(TimeUnit::Years, AUTHORITY_YEARS),
@@ -123,7 +135,7 @@ impl Authorities {
         let ea = content("roam6 lab EA", &EA_PERMISSIONS, &credentials, EndEntities::Enrolment, 1);
         let aa = content("roam6 lab AA", &AA_PERMISSIONS, &services, EndEntities::Application, 1);
         let (ea, aa) = (issue(&ea, Some(&root), true)?, issue(&aa, Some(&root), true)?);
-        Ok(Authorities { root, ea, aa })
+        Ok(Authorities { manager, root, ea, aa })
     }
 
     fn ticket(&self) -> Result<Issued, Failure> {
@@ -204,41 +216,6 @@ pub(super) fn certify(
     let signature: Signature = SigningKey::from(signing).sign(unsigned.message(issuer).octets());
     let (r, s) = signature.split_bytes();
     unsigned.emit((r.into(), s.into()))
-}
-
-/// Issues the revocation list of the root of a lab, in place of the former one.
-///
-/// # Errors
-/// A file cannot be read or written, or is no certificate or key of a lab.
-pub(crate) fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
-    let refuse = |path: &Path, why: String| Failure::Other(format!("{}: {why}", path.display()));
-    let path = |name| args.folder.join(name);
-    let root = read(&path("root.cert")).map_err(Failure::Other)?;
-    let root = Certificate::parse(&root).map_err(|error| Failure::Other(error.to_string()))?;
-    let key = read_key(&path("root.key"))?;
-    let digest = |file: &PathBuf| {
-        let octets = read(file).map_err(Failure::Other)?;
-        Certificate::parse(&octets).map(|revoked| revoked.digest()).map_err(|error| refuse(file, error.to_string()))
-    };
-    let now = its_now();
-    let seconds = |time: u64| u32::try_from(time).unwrap_or(u32::MAX);
-    let list = RevocationList {
-        this_update: seconds(now),
-        next_update: seconds(now + u64::from(args.days) * SECONDS_OF_DAY),
-        entries: args.certificates.iter().map(digest).collect::<Result<_, _>>()?,
-    };
-    let payload = list.emit();
-    let to_be_signed = UnsignedData::new(&payload, Psid::CRL, now * 1_000_000).to_be_signed();
-    let signature: Signature = SigningKey::from(&key).sign(Message::of_data(&to_be_signed, &root).octets());
-    let (r, s) = signature.split_bytes();
-    let octets = UnsignedData::emit(&to_be_signed, SignerField::Digest(root.digest()), (r.into(), s.into()));
-    let file = path("root.crl");
-    replace(&file, &octets, PUBLIC).map_err(|error| refuse(&file, error.to_string()))?;
-    let absolute = std::path::absolute(&file).unwrap_or(file);
-    Ok(print(&format!(
-        "# {} revoked certificates; in [geo.security]:\nrevocation_lists = [{absolute:?}]\n",
-        list.entries.len()
-    )))
 }
 
 /// Follows the chain from the certificate in the first file to the trusted root in the last.

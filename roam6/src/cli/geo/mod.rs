@@ -7,6 +7,8 @@ pub(crate) mod authority;
 mod capture;
 #[cfg(feature = "geo-security")]
 mod cert;
+#[cfg(feature = "geo-security")]
+pub(crate) mod lists;
 mod ping;
 mod probes;
 #[cfg(feature = "geo-security")]
@@ -85,7 +87,9 @@ pub(crate) fn run(command: &GeoCommand) -> Result<ExitCode, Failure> {
         #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Serve(args)) => provisioning::serve(args),
         #[cfg(feature = "geo-security")]
-        GeoCommand::Cert(CertCommand::Revoke(args)) => authority::revoke(args),
+        GeoCommand::Cert(CertCommand::Revoke(args)) => lists::revoke(args),
+        #[cfg(feature = "geo-security")]
+        GeoCommand::Cert(CertCommand::TrustLists(args)) => lists::issue_trust_lists(args),
         #[cfg(feature = "geo-security")]
         GeoCommand::Cert(CertCommand::Verify { files }) => authority::verify_chain(files),
         #[cfg(feature = "geo-security")]

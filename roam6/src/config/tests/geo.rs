@@ -154,14 +154,15 @@ fn security_of(text: &str) -> Result<roam6_proto::contract::config::geo::Securit
         assert!(crate::cli::geo::authority::make(&args).is_ok());
         let certificates = ["aa.cert", "tickets/at-01.cert"].map(|file| args.folder.join(file)).to_vec();
         let args = crate::cli::geo::args::RevokeArgs { folder: args.folder, certificates, days: 1 };
-        assert!(crate::cli::geo::authority::revoke(&args).is_ok());
+        assert!(crate::cli::geo::lists::revoke(&args).is_ok());
+        let args = crate::cli::geo::args::TrustListsArgs { folder: args.folder, sequence: 0, days: 1 };
+        assert!(crate::cli::geo::lists::issue_trust_lists(&args).is_ok());
     }
-    let mut changed = std::fs::read(folder.path().join("lab/root.crl")).unwrap();
-    *changed.last_mut().unwrap() ^= 1;
-    std::fs::write(folder.path().join("changed.crl"), changed).unwrap();
-    let mut changed = std::fs::read(folder.path().join("lab/aa.cert")).unwrap();
-    *changed.last_mut().unwrap() ^= 1;
-    std::fs::write(folder.path().join("changed.cert"), changed).unwrap();
+    for (file, changed) in [("root.crl", "changed.crl"), ("root.ctl", "changed.ctl"), ("aa.cert", "changed.cert")] {
+        let mut octets = std::fs::read(folder.path().join("lab").join(file)).unwrap();
+        *octets.last_mut().unwrap() ^= 1;
+        std::fs::write(folder.path().join(changed), octets).unwrap();
+    }
     std::fs::write(folder.path().join("empty.cert"), "").unwrap();
     let copy = |from: &str, to: &str| std::fs::copy(folder.path().join(from), folder.path().join(to)).unwrap();
     copy("lab/tickets/at-01.cert", "without-key.cert");
@@ -216,7 +217,7 @@ fn revocation_lists_are_read_and_their_signatures_verified() {
     let both = format!("{trust}revoked = [\"00ff00ff00ff00ff\"]\nrevocation_lists = [\"lab/root.crl\"]");
     assert_eq!(security_of(&both).unwrap().revoked.len(), 3);
     for (list, problem) in [
-        ("other/root.crl", "no root of trust has signed the list"),
+        ("other/root.crl", "no trusted issuer has signed the list"),
         ("changed.crl", "the signature of the list is invalid; get the list again from the root authority"),
         ("empty.cert", "empty.cert: "),
         ("lab/root.cert", "lab/root.cert: "),
@@ -224,6 +225,30 @@ fn revocation_lists_are_read_and_their_signatures_verified() {
     ] {
         let problems = security_of(&format!("{trust}revocation_lists = [\"{list}\"]")).unwrap_err();
         assert!(problems.len() == 1 && problems[0].contains(problem), "{list}: {problems:?}");
+    }
+}
+
+#[cfg(feature = "geo-security")]
+#[test]
+fn trust_lists_name_roots_and_the_authorities_below_them() {
+    let manager = "mode = \"strict\"\ntrust_list_managers = [\"lab/tlm.cert\"]\n";
+    let both = format!("{manager}trust_lists = [\"lab/root.ctl\", \"lab/tlm.ctl\"]");
+    let listed = security_of(&format!("{both}\ntickets = \"lab/tickets\"")).unwrap();
+    assert_eq!((listed.roots.len(), listed.authorities.len(), listed.tickets.len()), (1, 1, 2));
+    let more = security_of(&format!("{both}\ntrust = [\"other/root.cert\"]\nissuers = [\"other/aa.cert\"]")).unwrap();
+    assert_eq!((more.roots.len(), more.authorities.len()), (2, 2));
+    let of_root = "mode = \"strict\"\ntrust = [\"lab/root.cert\"]\ntrust_lists = [\"lab/root.ctl\"]";
+    assert_eq!(security_of(of_root).unwrap().authorities.len(), 1);
+    for (text, problem) in [
+        (format!("{manager}trust_lists = [\"other/tlm.ctl\"]"), "other/tlm.ctl: no trusted issuer has signed the list"),
+        (format!("{manager}trust_lists = [\"lab/root.ctl\"]"), "lab/root.ctl: no trusted issuer has signed the list"),
+        (of_root.replace("lab/root.ctl", "changed.ctl"), "changed.ctl: the signature of the list is invalid"),
+        (of_root.replace("lab/root.ctl", "lab/root.crl"), "lab/root.crl: no certificate trust list"),
+        (of_root.replace("lab/root.ctl", "no.ctl"), "no.ctl: No such file or directory"),
+        ("trust_lists = [\"lab/root.ctl\"]".to_owned(), "certificates are trusted, and no signature is verified"),
+    ] {
+        let problems = security_of(&text).unwrap_err();
+        assert!(problems.iter().any(|line| line.contains(problem)), "{text}: {problems:?}");
     }
 }
 
