@@ -204,31 +204,32 @@ static __always_inline int send_fragmented(packet *p, const struct path *path, c
 	return pass_to_daemon(p, path, inner, COUNT_FRAGMENTED);
 }
 
-/* Parses a packet to be encapsulated; counts the reason if it must be dropped. */
-static __always_inline int read_inner(packet *p, struct inner *inner)
+/* Parses a packet to be encapsulated, or decrypted, behind a link-layer header of `l2` octets; counts the reason if it must be
+ * dropped. */
+static __always_inline int read_inner(packet *p, __u32 l2, struct inner *inner)
 {
 	struct ipv6hdr *ip;
 	struct iphdr *ip4;
 	int link_scope;
 
 	if (p->protocol == bpf_htons(ETH_P_IP)) {
-		ip4 = ip4_header(p, 0);
+		ip4 = ip4_header(p, l2);
 		if (!ip4)
 			return drop(COUNT_DROPPED_FORM);
 		parse_flow4(p, ip4, &inner->flow);
 		inner->word = ip6_word_of(ip4);
 		inner->protocol = ENCAPSULATED_IP4;
 		link_scope = is_link_scope4(ip4->saddr) || is_link_scope4(ip4->daddr);
-		inner->wire_length = wire_length4(p, 0);
+		inner->wire_length = wire_length4(p, l2);
 	} else {
-		ip = ip6_header(p, 0, 0);
+		ip = ip6_header(p, l2, 0);
 		if (!ip || p->protocol != bpf_htons(ETH_P_IPV6))
 			return drop(COUNT_DROPPED_FORM);
 		parse_flow(p, ip, &inner->flow);
 		inner->word = *(__be32 *)ip;
 		inner->protocol = ENCAPSULATED_IP6;
 		link_scope = is_link_scope(&inner->flow.source) || is_link_scope(&inner->flow.destination);
-		inner->wire_length = wire_length(p, 0);
+		inner->wire_length = wire_length(p, l2);
 	}
 	inner->flow.ingress = p->ingress_ifindex;
 	return link_scope ? drop(COUNT_DROPPED_SCOPE) : OURS;
@@ -392,7 +393,7 @@ SEC("classifier") int device(packet *p)
 
 	if (!set || pull(p, PLAIN_HEADERS))
 		return drop_packet(COUNT_DROPPED_FORM);
-	if (read_inner(p, &inner) != OURS)
+	if (read_inner(p, 0, &inner) != OURS)
 		return TC_ACT_SHOT;
 	if (length > 0xffff)
 		return drop_packet(COUNT_DROPPED_TOO_BIG);
@@ -454,6 +455,20 @@ static __always_inline __u32 path_by_device(const struct tunnel *tunnel, __u32 l
 	return 0;
 }
 
+/* Whether the network header is at this offset. All of its octets count, since a peer has chosen them. */
+static __always_inline int has_network_header(packet *p, __u32 at)
+{
+	__u32 network[IP6 / 4] = {}, here[IP6 / 4] = {};
+	__u32 length = p->protocol == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+
+	if (bpf_skb_load_bytes_relative(p, 0, network, length, BPF_HDR_START_NET) || bpf_skb_load_bytes(p, at, here, length))
+		return 0;
+	for (__u32 i = 0; i < IP6 / 4; i++)
+		if (network[i] != here[i])
+			return 0;
+	return 1;
+}
+
 /* On the ingress of a device that has decrypted the packet, and knows by its key whose it is: as with others of a tunnel, the
  * inner addresses must be those of the tunnel that this device is of, and the tunnel device receives it (RFC 3963 §6.5, §9). */
 SEC("classifier") int decrypted(packet *p)
@@ -461,17 +476,21 @@ SEC("classifier") int decrypted(packet *p)
 	struct settings *set = get_settings();
 	struct tunnel *tunnel;
 	struct inner inner = {};
-	__u32 which;
+	__u32 which, l2;
 
 	if (!set || pull(p, PLAIN_HEADERS))
 		return drop_packet(COUNT_DROPPED_FORM);
-	if (read_inner(p, &inner) != OURS)
+	/* Before what ESP has decrypted is the link-layer header of the outer packet still. */
+	l2 = has_network_header(p, 0) ? 0 : ETH_HLEN;
+	if (l2 && !has_network_header(p, ETH_HLEN))
+		return drop_packet(COUNT_DROPPED_FORM);
+	if (read_inner(p, l2, &inner) != OURS)
 		return TC_ACT_SHOT;
 	tunnel = find_tunnel(&inner.flow.destination, &inner.flow.source);
 	which = tunnel ? path_by_device(tunnel, p->ingress_ifindex) - 1 : PATHS;
 	if (which >= PATHS)
 		return drop_packet(COUNT_DROPPED_SOURCE);
-	note_inner(p, tunnel->path_slot[which].path.stat, 0, inner.protocol == ENCAPSULATED_IP6 ? ip6_header(p, 0, 0) : 0);
+	note_inner(p, tunnel->path_slot[which].path.stat, l2, inner.protocol == ENCAPSULATED_IP6 ? ip6_header(p, l2, 0) : 0);
 	count(COUNT_DECAPSULATED);
 	return bpf_redirect(set->device, BPF_F_INGRESS);
 }

@@ -8,6 +8,8 @@ mod bpf;
 mod channel_meter;
 pub mod clock;
 pub mod error;
+#[cfg(feature = "bpf")]
+pub mod esp;
 pub mod firewall;
 #[cfg(feature = "fleet")]
 pub mod fleet;

@@ -16,6 +16,7 @@ const MAX_KIND: usize = 40;
 /// The content of a line.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "one line at a time, taken apart at once")]
 pub(super) enum Line {
     Put(JournalRecord),
     Drop(JournalKey),

@@ -35,6 +35,9 @@ pub(crate) struct Link {
     pub(crate) carrier_losses: u32,
     /// Type of its link layer (ARPHRD_*).
     pub(crate) hardware: u16,
+    /// Index of the interface that it was made on; 0 for none.
+    #[cfg_attr(not(feature = "bpf"), allow(dead_code, reason = "devices that encrypt are bound to uplinks"))]
+    pub(crate) parent: u32,
     /// Index of the bridge or bond that it belongs to; 0 for none.
     pub(crate) master: u32,
     pub(crate) family: u8,
@@ -66,6 +69,7 @@ impl Link {
         match attribute.kind() {
             libc::IFLA_IFNAME => self.name = text_of(value),
             libc::IFLA_MASTER => self.master = u32_of(value).unwrap_or_default(),
+            libc::IFLA_LINK => self.parent = u32_of(value).unwrap_or_default(),
             libc::IFLA_MTU => self.mtu = u32_of(value).unwrap_or_default(),
             libc::IFLA_ADDRESS => self.address = <[u8; 6]>::try_from(value).ok().map(LinkAddress),
             libc::IFLA_CARRIER_DOWN_COUNT => self.carrier_losses = u32_of(value).unwrap_or_default(),

@@ -123,7 +123,11 @@ pub(crate) fn change_link(netlink: &mut Netlink, device: &str, request: Request)
     let results = netlink.execute(&[request]);
     results.into_iter().collect::<Result<(), String>>().map_err(|why| {
         let unknown = why.contains("Unknown device type");
-        let hint = if unknown { "; load the kernel module of its kind: modprobe ip6_tunnel, or wireguard" } else { "" };
+        let hint = if unknown {
+            "; load the kernel module of its kind: modprobe ip6_tunnel, wireguard, or xfrm_interface"
+        } else {
+            ""
+        };
         Error::new(format_args!("set up {device}"), format_args!("{why}{hint}"))
     })
 }

@@ -15,6 +15,8 @@ pub(crate) use path_state::PathDevices;
 pub(crate) use paths::{Renewed, WireguardPaths, remove_devices};
 pub use sessions::{Session, sessions};
 
+use roam6_proto::contract::config::encryption::EncryptionMethod;
+
 /// The device of an encrypted path has this name, with its number behind it.
 pub const DEVICE_PREFIX: &str = "roam6-wg";
 
@@ -24,8 +26,18 @@ pub enum Encryption {
     /// No path is encrypted.
     #[default]
     Off,
-    /// Paths may be encrypted.
-    Offered,
+    /// Paths may be encrypted by this method.
+    Offered(EncryptionMethod),
     /// Paths that are not encrypted end at the start.
-    Required,
+    Required(EncryptionMethod),
+}
+
+impl Encryption {
+    /// The method; `None` if no path is encrypted.
+    pub fn method(self) -> Option<EncryptionMethod> {
+        match self {
+            Encryption::Off => None,
+            Encryption::Offered(method) | Encryption::Required(method) => Some(method),
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::tunnel::device;
 use core::time::Duration;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
-use roam6_proto::contract::config::encryption::DeviceNumber;
+use roam6_proto::contract::config::encryption::{DeviceNumber, EncryptionMethod};
 use roam6_proto::contract::item::tunnel::WIREGUARD_DEVICE_MTU;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath, WireguardPeer};
 use roam6_proto::crypto::wireguard::PublicKey;
@@ -81,7 +81,7 @@ impl WireguardPaths {
     /// # Errors
     /// There are no keys, or the kernel has no WireGuard.
     pub(crate) fn open(encryption: Encryption, state_dir: &Path) -> Result<Option<WireguardPaths>, Error> {
-        if encryption == Encryption::Off {
+        if encryption.method() != Some(EncryptionMethod::Wireguard) {
             return Ok(None);
         }
         Ok(Some(WireguardPaths {

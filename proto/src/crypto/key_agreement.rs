@@ -63,8 +63,7 @@ impl EphemeralSecret {
     /// caller says by `is_agent` whose private key this is.
     pub fn agree(&self, agreement: &Agreement<'_>, is_agent: bool) -> Option<[u8; KEY_LENGTH]> {
         let theirs = if is_agent { agreement.router } else { agreement.agent };
-        let theirs = p256::PublicKey::from_sec1_bytes(&theirs.0).ok()?;
-        let shared = p256::ecdh::diffie_hellman(self.key()?.to_nonzero_scalar(), theirs.as_affine());
+        let shared = self.shared_with(&theirs)?;
         let home = agreement.home.0.octets();
         let spi = agreement.spi.to_be_bytes();
         let info = [INFO, &home, &agreement.router.0, &agreement.agent.0, &spi];
@@ -76,8 +75,26 @@ impl EphemeralSecret {
             .then_some(key)
     }
 
+    /// What this private key and the other end's public key have in common; `None` if that is not on the curve.
+    pub(super) fn shared_with(&self, theirs: &Point) -> Option<p256::ecdh::SharedSecret> {
+        let theirs = p256::PublicKey::from_sec1_bytes(&theirs.0).ok()?;
+        Some(p256::ecdh::diffie_hellman(self.key()?.to_nonzero_scalar(), theirs.as_affine()))
+    }
+
+    #[cfg(test)]
+    pub(super) fn from_hex(text: &str) -> Option<EphemeralSecret> {
+        hex::decode(text).map(EphemeralSecret)
+    }
+
     fn key(&self) -> Option<p256::SecretKey> {
         p256::SecretKey::from_slice(&self.0).ok()
+    }
+}
+
+impl Point {
+    /// Whether it is on the curve.
+    pub fn is_on_curve(&self) -> bool {
+        p256::PublicKey::from_sec1_bytes(&self.0).is_ok()
     }
 }
 

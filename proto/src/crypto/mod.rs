@@ -5,5 +5,6 @@ pub mod cga;
 pub mod esp;
 pub mod hba;
 pub mod key_agreement;
+pub mod path_esp;
 pub mod signature;
 pub mod wireguard;

@@ -3,6 +3,8 @@
 use super::output::{print, rendered};
 use crate::control::client::{connect, parse_response, send_request, view};
 use crate::control::part::Part;
+#[cfg(feature = "bpf")]
+use crate::control::path_keys::path_keys;
 use crate::control::{Request, Response};
 use crate::exit::Failure;
 #[cfg(feature = "fleet")]
@@ -12,8 +14,6 @@ use crate::render::keys;
 use crate::render::table::Table;
 use crate::render::{event, ldm, services, subflows, tables};
 use roam6_linux::mptcp::diag;
-#[cfg(feature = "bpf")]
-use roam6_linux::wireguard;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -92,7 +92,7 @@ fn show_keys(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let sessions = match send_request(&Request::Keys, socket) {
         Ok(Response::Keys(sessions)) => sessions,
         Ok(response) => return Err(Failure::unexpected_response(response)),
-        Err(Failure::NoDaemon(_)) => wireguard::sessions(None)?,
+        Err(Failure::NoDaemon(_)) => path_keys(None)?,
         Err(failure) => return Err(failure),
     };
     Ok(print(&rendered(json, &sessions, || keys::table(&sessions))))

@@ -1,9 +1,10 @@
-//! The key `encrypt`: whether data between mobile router and home agent travels by WireGuard.
+//! The key `encrypt`: whether data between mobile router and home agent travels by WireGuard, or by ESP.
 
 use super::spanned::Spanned;
 use super::toml_reader::plain_toml;
 use crate::config::source::Diagnostics;
-use roam6_proto::contract::config::nemo::Encryption;
+use core::ops::Range;
+use roam6_proto::contract::config::nemo::{Encryption, EncryptionMethod};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
 
@@ -13,6 +14,7 @@ pub(crate) enum Encrypt {
     Off,
     On,
     Required,
+    Esp,
 }
 
 plain_toml!(Encrypt);
@@ -24,7 +26,7 @@ impl<'de> Deserialize<'de> for Encrypt {
             type Value = Encrypt;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true, false or \"required\"")
+                f.write_str("true, false, \"required\" or \"esp\"")
             }
 
             fn visit_bool<E: Error>(self, on: bool) -> Result<Encrypt, E> {
@@ -34,6 +36,7 @@ impl<'de> Deserialize<'de> for Encrypt {
             fn visit_str<E: Error>(self, text: &str) -> Result<Encrypt, E> {
                 match text {
                     "required" => Ok(Encrypt::Required),
+                    "esp" => Ok(Encrypt::Esp),
                     other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
                 }
             }
@@ -61,5 +64,27 @@ pub(crate) fn validate(
         let hint = "write data_plane = \"bpf\", or leave encrypt out";
         return diagnostics.refuse(written.span(), "the kernel's tunnel device does not encrypt", hint);
     }
-    Some(Encryption { required: **written == Encrypt::Required, ..Encryption::default() })
+    let (method, required) = match **written {
+        Encrypt::Esp => (EncryptionMethod::Esp, true),
+        written => (EncryptionMethod::Wireguard, written == Encrypt::Required),
+    };
+    Some(Encryption { method, required, ..Encryption::default() })
+}
+
+/// Whether it is by ESP.
+pub(crate) fn is_esp(encryption: Option<&Encryption>) -> bool {
+    encryption.is_some_and(|own| own.method == EncryptionMethod::Esp)
+}
+
+/// Refuses what ESP cannot encrypt: it is spoken over IPv6 without UDP.
+pub(crate) fn refuse_with_esp(
+    written: Option<Range<usize>>,
+    what: &str,
+    name: &str,
+    diagnostics: &mut Diagnostics<'_>,
+) {
+    if let Some(span) = written {
+        let hint = format!("leave {name} out, or write encrypt = true at both ends to encrypt by WireGuard");
+        diagnostics.report(span, format!("ESP does not encrypt {what}"), &hint);
+    }
 }

@@ -357,6 +357,14 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
             _ => {}
         }
     }
+    let encryption = encrypt::validate(section.encrypt.as_ref(), has_udp, diagnostics);
+    let by_esp = encrypt::is_esp(encryption.as_ref());
+    if by_esp {
+        let udp6 = section.udp6.as_ref().filter(|written| ***written);
+        encrypt::refuse_with_esp(udp6.map(Spanned::span), "paths in UDP", "udp6", diagnostics);
+        let over_ipv4 = section.encrypt.as_ref().filter(|_| section.ipv4.is_some()).map(Spanned::span);
+        encrypt::refuse_with_esp(over_ipv4, "paths over IPv4", "the table ipv4", diagnostics);
+    }
     let shared_prefix = section.shared_prefix.as_ref().and_then(|table| shared_prefix(table, &section, diagnostics));
     let home_prefixes = section.home_prefixes.into_inner();
     let address = *section.address;
@@ -385,11 +393,11 @@ pub(crate) fn validate(section: Section, has_udp: bool, diagnostics: &mut Diagno
         }),
         shared_prefix,
         home_link,
-        udp6: section.udp6.map_or(has_udp, Spanned::into_inner),
+        udp6: section.udp6.map_or(has_udp && !by_esp, Spanned::into_inner),
         replication: has_udp,
         max_update_rate: Some(max_update_rate.unwrap_or(DEFAULT_UPDATE_RATE)),
         key_exchange: true,
-        encryption: encrypt::validate(section.encrypt.as_ref(), has_udp, diagnostics).map(Box::new),
+        encryption: encryption.map(Box::new),
         bond: section.bond.is_some_and(Spanned::into_inner),
         #[cfg(feature = "fleet")]
         fleet: None,

@@ -181,7 +181,7 @@ pub(crate) fn validate(
     check_prefixes(&section, diagnostics);
     let lifetime = diagnostics.duration(&section.lifetime, "lifetime", check::LIFETIME_RANGE);
     let probe = usual_probe(&section.probe, diagnostics);
-    let uplinks = uplinks(&section, span.clone(), (probe, has_udp), diagnostics);
+    let mut uplinks = uplinks(&section, span.clone(), (probe, has_udp), diagnostics);
     let sharing = sharing(section.sharing.as_ref(), &uplinks, diagnostics);
     if let Some(both) = section.home_and_away.as_ref().filter(|both| ***both) {
         if sharing == LoadSharing::Single {
@@ -196,6 +196,10 @@ pub(crate) fn validate(
     let ingress = ingress(&section, diagnostics);
     let encryption = encrypt::validate(section.encrypt.as_ref(), has_udp, diagnostics);
     check_encryption(&section, &uplinks, encryption.is_some(), diagnostics);
+    if encrypt::is_esp(encryption.as_ref()) {
+        check_esp(&section, diagnostics);
+        uplinks.iter_mut().for_each(|uplink| uplink.transport = Transport::Native);
+    }
     let default_home = if encryption.is_some() { HomeNetwork::Virtual } else { HomeNetwork::default() };
     let home_agents = section.home_agents.len();
     let flows = flow::validate(section.flow, (&uplinks, &ingress), (sharing, has_udp, home_agents), diagnostics);
@@ -252,6 +256,16 @@ fn check_encryption(section: &Section, uplinks: &[UplinkConfig], is_on: bool, di
     if section.home == Some(HomeNetwork::Physical) || section.home_and_away.as_ref().is_some_and(|both| **both) {
         let hint = "leave home and home_and_away out, so that no link counts as the home link, or leave encrypt out";
         diagnostics.report(written.span(), "data on a home link is not encrypted", hint);
+    }
+}
+
+/// ESP is spoken over IPv6 without UDP: an uplink that needs more would carry nothing.
+fn check_esp(section: &Section, diagnostics: &mut Diagnostics<'_>) {
+    let over_ipv4 = section.home_agents_ipv4.first().map(Spanned::span);
+    encrypt::refuse_with_esp(over_ipv4, "paths over IPv4", "home_agents_ipv4", diagnostics);
+    for uplink in &section.uplink {
+        let written = uplink.transport.as_ref().filter(|written| ***written == Transport::Udp);
+        encrypt::refuse_with_esp(written.map(Spanned::span), "paths in UDP", "transport", diagnostics);
     }
 }
 

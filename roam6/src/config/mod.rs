@@ -265,11 +265,28 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
     if let Some(section) = file.fleet {
         config.fleet = fleet::validate(section, config.home_agent.as_mut(), &config.name, &mut diagnostics);
     }
+    check_methods(&config, &mut diagnostics);
     // Keys that a restart of the host loses would lock the mobile routers out.
     let is_kept = !is_volatile(&config.state_dir);
     config.home_agent.iter_mut().for_each(|agent| agent.config.key_exchange = is_kept);
     config.mobile_router.iter_mut().for_each(|router| router.key_exchange = is_kept);
     diagnostics.finish(config)
+}
+
+/// The two roles of a host encrypt alike, and the members of a fleet by WireGuard: a packet may reach any of them, and the keys of ESP
+/// are those of one.
+fn check_methods(config: &Config, diagnostics: &mut Diagnostics<'_>) {
+    let agent = config.home_agent.as_ref().and_then(|agent| agent.config.encryption.as_deref());
+    let router = config.mobile_router.as_ref().and_then(|router| router.encryption.as_ref());
+    if agent.zip(router).is_some_and(|(agent, router)| agent.method != router.method) {
+        let hint = "write \"esp\" in both tables, or in none";
+        diagnostics.report(0..0, "a host encrypts by WireGuard or by ESP, not by both", hint);
+    }
+    #[cfg(feature = "fleet")]
+    if config.fleet.is_some() && encrypt::is_esp(agent) {
+        let hint = "write encrypt = true or \"required\" in [home_agent]";
+        diagnostics.report(0..0, "members of a fleet do not encrypt by ESP", hint);
+    }
 }
 
 /// Reports settings that need BPF programs.

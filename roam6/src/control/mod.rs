@@ -2,14 +2,16 @@
 
 pub(crate) mod client;
 pub(crate) mod part;
+#[cfg(feature = "bpf")]
+pub(crate) mod path_keys;
 
 use crate::daemon::handover_meter::MoveCounts;
 use core::time::Duration;
 use part::Part;
+#[cfg(feature = "bpf")]
+use path_keys::PathKeys;
 use roam6_linux::firewall::Firewall;
 use roam6_linux::mptcp::diag::{Connection, Connections};
-#[cfg(feature = "bpf")]
-use roam6_linux::wireguard::Session;
 use roam6_proto::View;
 use roam6_proto::base::fields::{self, Fields, FromFields};
 use roam6_proto::base::ids::AddressPair;
@@ -88,9 +90,9 @@ pub(crate) enum Response {
     State(Box<NodeState>),
     /// The kernel's MPTCP connections.
     Subflows(Box<Connections>),
-    /// The sessions of encrypted paths.
+    /// The keys of encrypted paths.
     #[cfg(feature = "bpf")]
-    Keys(Vec<Session>),
+    Keys(Vec<PathKeys>),
     /// The metrics page.
     Metrics(String),
     /// The request was executed.

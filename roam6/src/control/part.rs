@@ -20,7 +20,7 @@ pub(crate) enum Part {
     Endpoints,
     /// MPTCP connections and their subflows; works without a daemon
     Subflows,
-    /// Encrypted paths: public keys, their ages and those of handshakes; works without a daemon
+    /// Encrypted paths: public keys or security associations, their ages and use; works without a daemon
     #[cfg(feature = "bpf")]
     Keys,
     /// TCP connections that are relayed over all uplinks, with the uplinks, round trips and octets of each

@@ -6,33 +6,39 @@
 use super::{Daemon, Level};
 use crate::config::Config;
 use crate::exit::Failure;
+use roam6_linux::esp;
 use roam6_linux::wireguard::{self, Encryption, PublicKeys};
 use roam6_proto::contract::command::{HomeAgentCommand, MobileRouterCommand};
-use roam6_proto::contract::config::nemo::MobileRouterConfig;
+use roam6_proto::contract::config::nemo::{self, EncryptionMethod, MobileRouterConfig};
 use roam6_proto::{Command, Input};
 
 /// Whether paths are encrypted. A mobile router that encrypts does so always.
 pub(super) fn mode(config: &Config) -> Encryption {
     let agent = config.home_agent.as_ref().and_then(|agent| agent.config.encryption.as_deref());
     let router = config.mobile_router.as_ref().and_then(|router| router.encryption.as_ref());
-    match (agent, router) {
-        (None, None) => Encryption::Off,
-        (Some(agent), None) if !agent.required => Encryption::Offered,
+    let Some(method) = agent.or(router).map(|own| own.method) else { return Encryption::Off };
+    let is_offered = match (agent, router) {
+        (Some(agent), _) if !agent.required => true,
         // The tunnels of the other role are unencrypted.
-        (None, Some(_)) if config.home_agent.is_some() => Encryption::Offered,
-        (Some(agent), Some(_)) if !agent.required => Encryption::Offered,
-        (Some(_), None) if config.mobile_router.is_some() => Encryption::Offered,
-        _ => Encryption::Required,
-    }
+        (None, _) => config.home_agent.is_some(),
+        (Some(_), None) => config.mobile_router.is_some(),
+        (Some(_), Some(_)) => false,
+    };
+    if is_offered { Encryption::Offered(method) } else { Encryption::Required(method) }
 }
 
 /// Gives the roles the public keys of this host, whose private ones are made at the first start.
 ///
 /// # Errors
-/// They cannot be read or written, or the kernel has no WireGuard.
+/// They cannot be read or written, or the kernel has no WireGuard; or it has no ESP, which needs no keys of a file.
 pub(super) fn take_keys(config: &mut Config) -> Result<Option<PublicKeys>, Failure> {
-    if mode(config) == Encryption::Off {
-        return Ok(None);
+    match mode(config).method() {
+        None => return Ok(None),
+        Some(EncryptionMethod::Esp) => {
+            esp::check()?;
+            return Ok(None);
+        }
+        Some(EncryptionMethod::Wireguard) => {}
     }
     let keys = wireguard::load_or_create(&config.state_dir).and_then(|keys| wireguard::public_keys(&keys))?;
     set_keys(config, &keys);
@@ -65,7 +71,8 @@ pub(super) fn keep_encryption(old: &Config, new: &mut Config) -> bool {
 /// A file without `encrypt` may have what encryption excludes, such as a home link or connections over all uplinks: nothing of it
 /// applies before the restart.
 fn keep_router_encryption(old: &MobileRouterConfig, new: &mut MobileRouterConfig) {
-    match new.encryption.is_none() && old.encryption.is_some() {
+    let method = |config: &MobileRouterConfig| config.encryption.as_ref().map(|own| own.method);
+    match old.encryption.is_some() && method(new) != method(old) {
         true => new.clone_from(old),
         false => new.encryption.clone_from(&old.encryption),
     }
@@ -73,8 +80,9 @@ fn keep_router_encryption(old: &MobileRouterConfig, new: &mut MobileRouterConfig
 
 /// Whether `encrypt` is another; the keys are not of the file.
 fn is_encryption_changed(old: &Config, new: &Config) -> bool {
-    let agent = |config: &Config| Some(config.home_agent.as_ref()?.config.encryption.as_ref()?.required);
-    let router = |config: &Config| Some(config.mobile_router.as_ref()?.encryption.as_ref()?.required);
+    let of = |own: &nemo::Encryption| (own.method, own.required);
+    let agent = |config: &Config| config.home_agent.as_ref()?.config.encryption.as_deref().map(of);
+    let router = |config: &Config| config.mobile_router.as_ref()?.encryption.as_ref().map(of);
     (agent(old), router(old)) != (agent(new), router(new))
 }
 
@@ -107,7 +115,7 @@ impl Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_proto::contract::config::nemo::{self, HomeNetwork};
+    use roam6_proto::contract::config::nemo::HomeNetwork;
 
     #[test]
     fn encryption_stays_with_all_that_it_excludes_until_the_restart() {

@@ -24,6 +24,8 @@ mod table_watch;
 
 use crate::config::Config;
 use crate::config::prefix_table::MobileRouterNames;
+#[cfg(feature = "bpf")]
+use crate::control::path_keys::path_keys;
 use crate::control::{Request, Response, WatchLine};
 use crate::exit::Failure;
 use crate::host_check;
@@ -39,7 +41,7 @@ use reload::{Reload, ReloadScope};
 use roam6_linux::mptcp::diag;
 use roam6_linux::tuning::resident_text::ProgramText;
 #[cfg(feature = "bpf")]
-use roam6_linux::wireguard::{PublicKeys, sessions};
+use roam6_linux::wireguard::PublicKeys;
 use roam6_linux::{FdReady, Host, HostEvent, Interest};
 use roam6_proto::base::ids::ContextId;
 use roam6_proto::base::vec_map::VecMap;
@@ -406,7 +408,7 @@ impl Daemon {
             }
             #[cfg(feature = "bpf")]
             Request::Keys => {
-                let response = sessions(self.keys.as_ref())
+                let response = path_keys(self.keys.as_ref())
                     .map_or_else(|error| Response::Error(error.to_string()), Response::Keys);
                 return self.server.respond(client, &response, now, &mut self.host);
             }

@@ -5,7 +5,7 @@ use super::finding::{Findings, Level};
 use crate::control::NodeState;
 use core::time::Duration;
 use roam6_linux::probe::{Answer, IcmpError};
-use roam6_proto::contract::config::nemo::MobileRouterConfig;
+use roam6_proto::contract::config::nemo::{EncryptionMethod, MobileRouterConfig};
 use roam6_proto::contract::view::{BindingState, BindingView, FaultKind, LinkRole, LinkState, LinkView};
 use std::net::Ipv6Addr;
 
@@ -31,9 +31,21 @@ const ENCRYPTED: Carrier = Carrier {
     cure: "let UDP to the ports 4192 to 4255 of the home agent through, and the answers back, also in its own firewall",
 };
 
+/// With `encrypt = "esp"`.
+const BY_ESP: Carrier = Carrier {
+    id: "path.esp",
+    name: "ESP, protocol 50,",
+    cure: "let protocol 50 through in both directions, also in the home agent's own firewall, or write encrypt = true at both ends \
+           to encrypt by WireGuard, which is UDP",
+};
+
 /// The carrier of this mobile router's tunnel.
 fn carrier_of(router: &MobileRouterConfig) -> &'static Carrier {
-    if router.encryption.is_some() { &ENCRYPTED } else { &PLAIN }
+    match router.encryption.as_ref().map(|own| own.method) {
+        Some(EncryptionMethod::Wireguard) => &ENCRYPTED,
+        Some(EncryptionMethod::Esp) => &BY_ESP,
+        None => &PLAIN,
+    }
 }
 /// Younger faults may be those of a move that is not over yet.
 const SETTLED: Duration = Duration::from_secs(5);

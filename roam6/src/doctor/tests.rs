@@ -10,7 +10,7 @@ use roam6_linux::survey::{
     Address, ClockState, Interface, InterfaceKind, Neighbour, Route, RouteKind, RouteOrigin, WifiMode,
 };
 use roam6_proto::View;
-use roam6_proto::contract::config::nemo::{Encryption, SharedPrefix};
+use roam6_proto::contract::config::nemo::{Encryption, EncryptionMethod, SharedPrefix};
 use roam6_proto::contract::input::AddressState;
 use roam6_proto::contract::view::{
     BindingRole, BindingState, BindingView, FaultKind, LinkRole, LinkState, LinkView, PathState, TunnelView,
@@ -384,6 +384,12 @@ const AT_THE_ROUTER: &[Case] = &[
     }),
     ("path.wireguard", "4192 to 4255", |facts| {
         facts.config.as_mut().unwrap().mobile_router.as_mut().unwrap().encryption = Some(Encryption::default());
+        *probes(facts) =
+            Probes { inner: Some(Answer::Silence), inner_one_hop: Some(Answer::Silence), ..Probes::default() };
+    }),
+    ("path.esp", "protocol 50", |facts| {
+        let by_esp = Encryption { method: EncryptionMethod::Esp, ..Encryption::default() };
+        facts.config.as_mut().unwrap().mobile_router.as_mut().unwrap().encryption = Some(by_esp);
         *probes(facts) =
             Probes { inner: Some(Answer::Silence), inner_one_hop: Some(Answer::Silence), ..Probes::default() };
     }),

@@ -6,8 +6,8 @@ use core::time::Duration;
 use roam6_proto::contract::command::{HomeAgentCommand, MobileRouterCommand};
 use roam6_proto::contract::config::encryption::MAX_WIREGUARD_BID;
 use roam6_proto::contract::config::nemo::{
-    Authentication, Encryption, HomeAgentConfig, IngressConfig, LoadSharing, MobileRouterConfig, PrefixTable,
-    PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
+    Authentication, Encryption, EncryptionMethod, HomeAgentConfig, IngressConfig, LoadSharing, MobileRouterConfig,
+    PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
 };
 use roam6_proto::crypto::wireguard::PublicKey;
 use roam6_proto::role::Role;
@@ -79,6 +79,11 @@ pub fn encryption(required: bool, entropy: &mut Entropy) -> Encryption {
         (Bid(bid), PublicKey(octets))
     };
     Encryption { required, keys: (0..MAX_WIREGUARD_BID).map(key).collect(), ..Default::default() }
+}
+
+/// The encryption of a host by ESP, whose keys are agreed with each update.
+pub fn encryption_by_esp(required: bool) -> Encryption {
+    Encryption { method: EncryptionMethod::Esp, required, ..Default::default() }
 }
 
 /// The `index`-th home agent.

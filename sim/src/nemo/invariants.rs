@@ -312,7 +312,7 @@ impl Invariants {
     fn check_encryption(&self, topology: &Topology, host: HostId) -> Result<(), String> {
         let state = topology.world.host(host);
         let mut paths = state.kernel.tunnels().flat_map(|tunnel| &tunnel.paths);
-        let plain = paths.find(|path| self.encrypted && !path.direct && path.encap.wireguard().is_none());
+        let plain = paths.find(|path| self.encrypted && !path.direct && !path.encap.is_encrypted());
         ensure!(plain.is_none(), "{} has a path in the clear: {plain:?}", state.name);
         Ok(())
     }

@@ -94,6 +94,11 @@ impl NemoScenario {
         let authenticated = rows.iter().all(|row| row.authentication != Authentication::None);
         let encrypted = !ipv4 && authenticated && encryption_rng.one_in(ENCRYPTED_ONE_IN);
         let required = encryption_rng.one_in(2);
+        let by_esp = encrypted && !filtered && encryption_rng.one_in(2);
+        let mut encryption = |is_agent: bool| match by_esp {
+            true => config::encryption_by_esp(is_agent),
+            false => config::encryption(is_agent && required, &mut encryption_rng),
+        };
         let mut quality_rng = Entropy::seed_from_u64(seed ^ 0x6298_0000);
         let (mut allowed, mut several) = (true, matches!(kind, NemoKind::Standby | NemoKind::Weights));
         for index in 0..if kind == NemoKind::Fallback { 2 } else { 1 } {
@@ -103,7 +108,7 @@ impl NemoScenario {
             };
             config.ipv4 = ipv4.then(|| ipv4_service(index, &mut ipv4_rng));
             config.udp6 = filtered;
-            config.encryption = encrypted.then(|| config::encryption(required, &mut encryption_rng).into());
+            config.encryption = encrypted.then(|| encryption(true).into());
             allowed &= config.multiple_care_of && config.home_and_away;
             several &= config.multiple_care_of;
             let seed = rng.next_u64();
@@ -119,7 +124,7 @@ impl NemoScenario {
             if ipv4 {
                 enable_ipv4(&mut config, kind);
             }
-            config.encryption = encrypted.then(|| config::encryption(false, &mut encryption_rng));
+            config.encryption = encrypted.then(|| encryption(false));
             limit_quality(&mut config, &mut quality_rng);
             if filtered {
                 config.probe.get_or_insert_default();
@@ -162,7 +167,7 @@ impl NemoScenario {
         if ipv4 {
             scenario.write_translation(&mut ipv4_rng);
         }
-        if encrypted {
+        if encrypted && !by_esp {
             scenario.write_renewals(&mut encryption_rng);
         }
         scenario

@@ -5,6 +5,7 @@ pub use crate::net::header::{Header, ICMPV6, IPV6, MOBILITY, UDP};
 use crate::net::ipv4::packet as ipv4;
 use roam6_proto::contract::config::encryption::{MAX_WIREGUARD_DEVICES, WIREGUARD_PORT};
 use roam6_proto::contract::item::{Encap, TunnelPath};
+use roam6_proto::crypto::path_esp::AssociationKey;
 use roam6_proto::crypto::wireguard::PresharedKey;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::ip6::Datagram;
@@ -17,6 +18,7 @@ const TUNNEL_PORT: u16 = 4191;
 /// Octets of an IPv6 header.
 pub const HEADER: usize = 40;
 const HOP_LIMIT: u8 = 64;
+const ESP: u8 = 50;
 
 impl Header {
     /// Parses the header; `None` if the packet is malformed.
@@ -64,7 +66,6 @@ pub fn decapsulate(packet: &[u8]) -> Option<Tunnelled<'_>> {
 
 /// Whether it is a packet in UDP on the port of RFC 5555 that is no signalling.
 pub fn is_data_in_udp(packet: &[u8]) -> bool {
-    const ESP: u8 = 50;
     let Some((_, _, Some((_, TUNNEL_PORT)), inner)) = decapsulate(packet) else { return false };
     Header::parse(inner).is_some_and(|header| header.next != MOBILITY && header.next != ESP)
 }
@@ -72,19 +73,32 @@ pub fn is_data_in_udp(packet: &[u8]) -> bool {
 /// The ports of devices that encrypt.
 const WIREGUARD_PORTS: core::ops::Range<u16> = WIREGUARD_PORT..WIREGUARD_PORT + MAX_WIREGUARD_DEVICES;
 
-/// The preshared key and the inner packet of a packet between WireGuard devices.
-pub fn unseal(ports: Option<(u16, u16)>, payload: &[u8]) -> Option<(PresharedKey, &[u8])> {
+/// What stands in place of encryption: whoever has another key takes the packet for a foreign one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seal {
+    /// Of WireGuard: the preshared key.
+    Wireguard(PresharedKey),
+    /// Of ESP: the key of the association.
+    Esp(AssociationKey),
+}
+
+/// The key and the inner packet of an encrypted packet.
+pub fn unseal(packet: &[u8]) -> Option<(Seal, &[u8])> {
+    if !ipv4::is(packet) && Header::parse(packet)?.next == ESP {
+        let (key, inner) = payload(packet).split_first_chunk()?;
+        return Some((Seal::Esp(AssociationKey(*key)), inner));
+    }
+    let (_, _, ports, payload) = decapsulate(packet)?;
     let (key, inner) = payload.split_first_chunk()?;
-    ports.filter(|(_, to)| WIREGUARD_PORTS.contains(to)).map(|_| (PresharedKey(*key), inner))
+    ports.filter(|(_, to)| WIREGUARD_PORTS.contains(to)).map(|_| (Seal::Wireguard(PresharedKey(*key)), inner))
 }
 
-/// Whether it is a packet between WireGuard devices.
+/// Whether it is an encrypted packet.
 pub fn is_sealed(packet: &[u8]) -> bool {
-    decapsulate(packet).is_some_and(|(_, _, ports, payload)| unseal(ports, payload).is_some())
+    unseal(packet).is_some()
 }
 
-/// Encapsulates `inner` for a path. In place of encryption stands the preshared key, which is as long as WireGuard's header and
-/// tag: whoever has another one takes the packet for a foreign one.
+/// Encapsulates `inner` for a path. In place of encryption stands the key, which for WireGuard is as long as its header and tag.
 pub fn encapsulate_path(path: &TunnelPath, inner: &[u8]) -> Vec<u8> {
     let header = Header { source: path.local, destination: path.remote, next: UDP, hop_limit: HOP_LIMIT };
     match path.encap {
@@ -95,6 +109,10 @@ pub fn encapsulate_path(path: &TunnelPath, inner: &[u8]) -> Vec<u8> {
             let own = peer.device.port();
             let port = if peer.port == 0 { own } else { peer.port };
             udp(header, (own, port), &[&peer.preshared_key.0, inner].concat())
+        }
+        Encap::Esp(pair) => {
+            let key = pair.keys.map_or(AssociationKey([0; 20]), |keys| keys.outbound);
+            build(Header { next: ESP, ..header }, &[&key.0, inner].concat())
         }
     }
 }

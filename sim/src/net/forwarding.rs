@@ -197,9 +197,8 @@ impl World {
         }
         match datagram::upper_layer(packet) {
             Some((IPV6, _)) => self.decapsulate(host, packet),
-            Some((UDP, _)) if datagram::is_data_in_udp(packet) || datagram::is_sealed(packet) => {
-                self.decapsulate(host, packet)
-            }
+            Some(_) if datagram::is_sealed(packet) => self.decapsulate(host, packet),
+            Some((UDP, _)) if datagram::is_data_in_udp(packet) => self.decapsulate(host, packet),
             Some((ICMPV6, _)) if let Some(Message::EchoRequest(echo)) = datagram::parse_icmp6(packet) => {
                 let (source, destination) = (header.destination, header.source);
                 let back = Header { source, destination, next: ICMPV6, hop_limit: HOP_LIMIT };

@@ -2,7 +2,8 @@
 //!
 //! It holds state and answers queries; the [`crate::net::world::World`] moves the packets.
 
-use crate::net::datagram::{ICMPV6, UDP};
+use crate::net::associations::Associations;
+use crate::net::datagram::{ICMPV6, Seal, UDP};
 use crate::net::path_counters::PathKey;
 use crate::net::shim_datapath::ShimDatapath;
 use crate::net::{Header, datagram, items};
@@ -38,6 +39,7 @@ pub struct Kernel {
     tunnels: BTreeMap<TunnelId, Tunnel>,
     /// The encrypted paths that have got another device.
     renewals: BTreeMap<(TunnelId, Bid), Renewal>,
+    associations: Associations,
     /// The data plane of the shim.
     pub shim: ShimDatapath,
 }
@@ -80,7 +82,10 @@ impl Kernel {
             Item::ShimUplink(shimmed) => self.shim.put_link(shimmed.link),
             Item::ContextTrigger(trigger) => self.shim.put_trigger(*trigger),
             Item::ShimContext(context) => self.shim.put(context.clone()),
-            Item::Tunnel(tunnel) => self.note_devices(tunnel),
+            Item::Tunnel(tunnel) => {
+                self.note_devices(tunnel);
+                self.associations.put(tunnel);
+            }
             _ => {}
         }
         self.plan.put(item);
@@ -89,6 +94,9 @@ impl Kernel {
 
     /// Removes the item of `key`.
     pub fn drop(&mut self, key: &Key) {
+        if let Key::Tunnel(id) = key {
+            self.associations.drop(*id);
+        }
         if self.plan.drop(key).is_some() {
             self.shim.drop(key);
             self.rebuild();
@@ -105,6 +113,7 @@ impl Kernel {
         self.plan = Plan::new();
         self.shim = ShimDatapath::default();
         self.renewals.clear();
+        self.associations = Associations::default();
         self.rebuild();
     }
 
@@ -214,8 +223,11 @@ impl Kernel {
 
     /// A packet has come by an encrypted path: its device has a session.
     pub fn note_session(&mut self, packet: &[u8]) {
-        let Some((_, _, ports, payload)) = datagram::decapsulate(packet) else { return };
-        let Some((key, _)) = datagram::unseal(ports, payload) else { return };
+        let key = match datagram::unseal(packet) {
+            Some((Seal::Wireguard(key), _)) => key,
+            Some((Seal::Esp(key), _)) => return self.associations.note_packet(key),
+            None => return,
+        };
         for ((id, bid), renewal) in self.renewals.iter_mut().filter(|(_, renewal)| !renewal.has_session) {
             let mut paths = self.tunnels.get(id).into_iter().flat_map(|tunnel| &tunnel.paths);
             renewal.has_session = paths
@@ -227,6 +239,10 @@ impl Kernel {
     pub fn carrier(&self, id: TunnelId, path: &TunnelPath) -> TunnelPath {
         let renewal = self.renewals.get(&(id, path.bid)).filter(|renewal| !renewal.has_session);
         match (path.encap, renewal) {
+            (Encap::Esp(pair), _) => {
+                let pair = self.associations.carrier(id, path).unwrap_or(pair);
+                TunnelPath { encap: Encap::Esp(pair), ..path.clone() }
+            }
             (Encap::Wireguard(_), Some(renewal)) => {
                 TunnelPath { encap: Encap::Wireguard(renewal.former), ..path.clone() }
             }
@@ -242,8 +258,12 @@ impl Kernel {
 
     /// The path by which a packet of a tunnel of this host has come.
     pub fn path_of(&self, packet: &[u8]) -> Option<PathKey> {
-        let (source, destination, ports, payload) = datagram::decapsulate(packet)?;
-        let inner = datagram::unseal(ports, payload).map_or(payload, |(_, inner)| inner);
+        let (source, destination, _, payload) = datagram::decapsulate(packet)?;
+        let sealed = datagram::unseal(packet);
+        if let Some((Seal::Esp(key), _)) = sealed {
+            return self.associations.path_of(key);
+        }
+        let inner = sealed.map_or(payload, |(_, inner)| inner);
         let header = Header::parse(inner)?;
         let by = |path: &&TunnelPath| !path.direct && path.remote == source && path.local == destination;
         self.tunnels.values().filter(|tunnel| within(&tunnel.remote_prefixes, header.source)).find_map(|tunnel| {
@@ -257,20 +277,23 @@ impl Kernel {
         let Some((source, destination, ports, payload)) = datagram::decapsulate(packet) else {
             return Decapsulated::Foreign;
         };
-        let sealed = datagram::unseal(ports, payload);
+        let sealed = datagram::unseal(packet);
         let inner = sealed.map_or(payload, |(_, inner)| inner);
         let Some(header) = Header::parse(inner) else { return Decapsulated::Foreign };
         let ours = |id: TunnelId, path: &TunnelPath| {
             let from_port = |(from, to)| path.encap == Encap::Udp { local: to, remote: from };
             let same = path.remote == source && path.local == destination;
-            let is_sent_so = match path.encap.wireguard() {
-                Some(peer) => sealed.is_some_and(|(key, _)| {
+            let is_sent_so = match (path.encap, sealed) {
+                (Encap::Wireguard(peer), Some((Seal::Wireguard(key), _))) => {
                     let former = self.renewals.get(&(id, path.bid)).map(|renewal| renewal.former.preshared_key);
-                    key == peer.preshared_key || Some(key) == former
-                }),
-                None => sealed.is_none() && ports.is_none_or(from_port),
+                    same && (key == peer.preshared_key || Some(key) == former)
+                }
+                // Whatever its addresses: the SPI and the key decide (RFC 4301 §4.1).
+                (Encap::Esp(_), Some((Seal::Esp(key), _))) => self.associations.path_of(key) == Some((id, path.bid)),
+                (Encap::Native | Encap::Udp { .. }, None) => same && ports.is_none_or(from_port),
+                _ => false,
             };
-            !path.direct && same && is_sent_so
+            !path.direct && is_sent_so
         };
         let is_ours = |tunnel: &&Tunnel| tunnel.paths.iter().any(|path| ours(tunnel.id, path));
         let mut tunnels = self.tunnels.values().filter(is_ours).peekable();

@@ -1,6 +1,7 @@
 //! The kit of every world: hosts with kernels and engines, media between them, and one virtual clock.
 
 pub mod access_router;
+mod associations;
 mod choice;
 pub mod clock;
 pub mod datagram;

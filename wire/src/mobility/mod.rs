@@ -15,6 +15,7 @@
 
 pub mod acknowledgement;
 pub mod capability;
+pub mod esp;
 pub mod flow;
 pub mod key_exchange;
 pub mod option;
@@ -24,6 +25,7 @@ pub mod wireguard;
 
 pub use acknowledgement::{AckFlags, BindingAcknowledgement};
 pub use capability::{Capabilities, PathEncapsulation};
+pub use esp::EspKey;
 pub use flow::{FieldRange, FlowIdentification, Selector, TrafficSelector};
 pub use key_exchange::KeyExchange;
 pub use option::{BindingIdentifier, CareOfField, MobilityOption};

@@ -5,6 +5,7 @@
 
 use super::MAX_LENGTH;
 use super::capability::Capabilities;
+use super::esp::EspKey;
 use super::flow::FlowIdentification;
 use super::key_exchange::KeyExchange;
 use super::status::{Ipv4Status, Status};
@@ -161,6 +162,8 @@ pub enum MobilityOption {
     KeyExchange(KeyExchange),
     /// The public key of the sender's WireGuard device for a path: an experimental option (RFC 5096) of roam6.
     WireguardKey(WireguardKey),
+    /// The agreement of ESP keys for a path, offer or answer: an experimental option (RFC 5096) of roam6.
+    EspKey(EspKey),
     /// Any other option, to be ignored.
     Unknown {
         /// Option Type.
@@ -376,6 +379,9 @@ fn read_experimental(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed>
     if let Some(key) = WireguardKey::read(whole)? {
         return Ok(MobilityOption::WireguardKey(key));
     }
+    if let Some(key) = EspKey::read(whole)? {
+        return Ok(MobilityOption::EspKey(key));
+    }
     let other = || MobilityOption::Unknown { kind: kind::EXPERIMENTAL, body: whole.to_vec() };
     Ok(Capabilities::read(whole)?.map_or_else(other, MobilityOption::Capabilities))
 }
@@ -439,7 +445,8 @@ impl MobilityOption {
             MobilityOption::PathMtu { .. }
             | MobilityOption::Capabilities(_)
             | MobilityOption::KeyExchange(_)
-            | MobilityOption::WireguardKey(_) => kind::EXPERIMENTAL,
+            | MobilityOption::WireguardKey(_)
+            | MobilityOption::EspKey(_) => kind::EXPERIMENTAL,
             MobilityOption::Ipv4HomeAddress { .. } => kind::IPV4_HOME_ADDRESS,
             MobilityOption::Ipv4AddressAcknowledgement { .. } => kind::IPV4_ADDRESS_ACKNOWLEDGEMENT,
             MobilityOption::NatDetection { .. } => kind::NAT_DETECTION,
@@ -467,6 +474,7 @@ impl MobilityOption {
             MobilityOption::Capabilities(capabilities) => capabilities.write(body),
             MobilityOption::KeyExchange(exchange) => exchange.write(body),
             MobilityOption::WireguardKey(key) => key.write(body),
+            MobilityOption::EspKey(key) => key.write(body),
             MobilityOption::Ipv4HomeAddress { prefix_length, prefix_wanted, address } => {
                 let wanted = if *prefix_wanted { IPV4_PREFIX_WANTED } else { 0 };
                 body.u16(u16::from(*prefix_length) << 10 | wanted).address4(*address)

@@ -5,6 +5,8 @@ mod dhcp6;
 #[cfg(test)]
 mod dissector;
 #[cfg(test)]
+mod esp;
+#[cfg(test)]
 mod geo;
 #[cfg(test)]
 mod golden;

@@ -236,7 +236,7 @@ fn every_mobility_option_is_aligned() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 27);
+    assert_eq!(seen, 28);
 }
 
 #[test]

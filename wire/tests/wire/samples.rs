@@ -61,6 +61,7 @@ pub(crate) fn mobility_messages() -> Vec<mobility::Message> {
             }),
             MobilityOption::KeyExchange(mobility::KeyExchange::Answer { spi: 256, point: [3; 33] }),
             MobilityOption::WireguardKey(mobility::WireguardKey { bid: Bid(1), port: 4193, public_key: [9; 32] }),
+            MobilityOption::EspKey(mobility::EspKey { bid: Bid(1), spi: 0x1234_5678, answers: 256, point: [3; 33] }),
             MobilityOption::ReplayProtection(0xe5f1_2345_8000_0000),
             MobilityOption::Authentication { subtype: 1, spi: 256, data: vec![7; 12] },
         ])),

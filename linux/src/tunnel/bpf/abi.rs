@@ -6,7 +6,6 @@ pub(crate) mod sequence;
 use crate::bpf::layout::{Reader, layout};
 use crate::nft::Hooks;
 use roam6_proto::LinkId;
-use roam6_proto::contract::config::encryption::DeviceNumber;
 use roam6_proto::contract::item::{Encap, Tunnel, TunnelFlow, TunnelId, TunnelPath};
 use roam6_wire::{Bid, Ipv4Endpoint, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
@@ -284,7 +283,7 @@ pub(crate) fn encode_tunnel(
     tunnel: &Tunnel,
     version: Version,
     stat: impl Fn(Bid) -> u16,
-    device: impl Fn(DeviceNumber) -> Option<LinkId>,
+    device: impl Fn(&TunnelPath) -> Option<LinkId>,
 ) -> TunnelValue {
     let (mut flags, mut near, mut fences) = (0, 0_u8, Vec::new());
     for side in Side::BOTH {
@@ -309,10 +308,7 @@ pub(crate) fn encode_tunnel(
         out.extend(weight.to_ne_bytes());
         out.resize(PATHS_AT, 0);
         for path in &tunnel.paths {
-            let link = match path.encap.wireguard() {
-                Some(peer) => device(peer.device),
-                None => path.link,
-            };
+            let link = if path.encap.is_encrypted() { device(path) } else { path.link };
             put_path(out, path, link, stat(path.bid));
         }
         out.resize(INLINE_PREFIXES_AT, 0);
@@ -397,7 +393,7 @@ pub(crate) fn decode_xdp_interface(value: &XdpInterfaceValue) -> LinkId {
 fn path_kind(path: &TunnelPath) -> u8 {
     match Ipv4Endpoint::from_ipv6(path.local) {
         _ if path.direct => PATH_DIRECT,
-        _ if path.encap.wireguard().is_some() => PATH_ENCRYPTED,
+        _ if path.encap.is_encrypted() => PATH_ENCRYPTED,
         Some(Ipv4Endpoint { port: 0, .. }) => PATH_IP4,
         Some(_) => PATH_UDP4,
         None if path.encap.is_native() => PATH_ENCAPSULATED,
@@ -415,7 +411,7 @@ fn put_path(out: &mut Vec<u8>, path: &TunnelPath, link: Option<LinkId>, stat: u1
     out.extend([path_kind(path), path.dscp.map_or(0, |dscp| dscp << 2 | HAS_DSCP)]);
     out.extend(stat.to_ne_bytes());
     let (local, remote) = match path.encap {
-        Encap::Native | Encap::Wireguard(_) => (0, 0),
+        Encap::Native | Encap::Wireguard(_) | Encap::Esp(_) => (0, 0),
         Encap::Udp { local, remote } => (local, remote),
     };
     out.extend([local.to_be_bytes(), remote.to_be_bytes()].concat());
@@ -470,6 +466,7 @@ fn mask(length: u8) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roam6_proto::contract::config::encryption::DeviceNumber;
     use roam6_proto::contract::item::WireguardPeer;
     use roam6_proto::crypto::wireguard::{PresharedKey, PublicKey};
 
@@ -545,7 +542,12 @@ mod tests {
             flows: Vec::new(),
         };
         let link = |known: Option<LinkId>| {
-            let value = encode_tunnel(&tunnel, Version(1), |_| 7, |of| known.filter(|_| of == device));
+            let value = encode_tunnel(
+                &tunnel,
+                Version(1),
+                |_| 7,
+                |of| known.filter(|_| of.encap.wireguard().is_some_and(|peer| peer.device == device)),
+            );
             u32::from_ne_bytes(value[PATHS_AT + 32..PATHS_AT + 36].try_into().unwrap())
         };
         assert_eq!(link(Some(LinkId(9))), 9);

@@ -4,9 +4,11 @@ use super::attach::{Interface, Program};
 use super::maps::Maps;
 use super::{Attached, Bpf, abi};
 use crate::error::Error;
+use crate::esp::{self, EspPaths};
 use crate::netlink::socket::Netlink;
-use crate::wireguard::{DEVICE_PREFIX, PathDevices, PublicKeys, Renewed, remove_devices};
+use crate::wireguard::{DEVICE_PREFIX, PathDevices, PublicKeys, Renewed, WireguardPaths, remove_devices};
 use roam6_proto::Time;
+use roam6_proto::base::ids::LinkId;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::{Encap, Tunnel, TunnelId, TunnelPath, WireguardPeer};
@@ -33,21 +35,39 @@ pub(super) fn remove_plain(maps: &mut Maps) -> Result<(), Error> {
 }
 
 impl Bpf {
-    /// Installs the peers of encrypted paths, and the program of new devices, before any packet is led there.
-    pub(super) fn put_wireguard(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
-        if tunnel.paths.iter().all(|path| path.encap.wireguard().is_none()) {
-            return Ok(());
-        }
+    /// Installs the peers or associations of encrypted paths, and the program of new devices, before any packet is led there.
+    pub(super) fn put_encrypted(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
+        let has = |is_of: fn(&Encap) -> bool| tunnel.paths.iter().any(|path| is_of(&path.encap));
         let none = || Error::new("encryption", "it is not configured on this host");
-        for (link, name) in self.wireguard.as_mut().ok_or_else(none)?.put(tunnel)? {
+        let mut new = Vec::new();
+        if has(|encap| encap.wireguard().is_some()) {
+            new.extend(self.wireguard.as_mut().ok_or_else(none)?.put(tunnel)?);
+        }
+        if has(|encap| encap.esp().is_some()) {
+            new.extend(self.esp.as_mut().ok_or_else(none)?.put(tunnel)?);
+        }
+        for (link, name) in new {
             self.attached.insert(link, Attached { name: name.clone(), program: Program::Decrypted, deferred: false });
             self.programs.attach(Program::Decrypted, Interface { link, name: &name })?;
         }
         Ok(())
     }
 
-    /// Removes the devices and peers of an earlier daemon that were not put again.
-    pub(super) fn remove_stale_wireguard(&mut self) -> Result<(), Error> {
+    /// The link of the device of an encrypted path.
+    pub(super) fn device_of(&self, id: TunnelId, path: &TunnelPath) -> Option<LinkId> {
+        match path.encap {
+            Encap::Wireguard(peer) => self.wireguard.as_ref()?.link_of(peer.device),
+            Encap::Esp(_) => self.esp.as_ref()?.link_of(id, shown(path.bid)),
+            Encap::Native | Encap::Udp { .. } => None,
+        }
+    }
+
+    /// Removes the devices, peers and associations of an earlier daemon that were not put again.
+    pub(super) fn remove_stale_encrypted(&mut self) -> Result<(), Error> {
+        match &mut self.esp {
+            Some(esp) => esp.remove_stale()?,
+            None => esp::remove_everything()?,
+        }
         match &mut self.wireguard {
             Some(wireguard) => wireguard.remove_stale(),
             None => remove_devices(&mut Netlink::open()?, |_| false),
@@ -60,11 +80,17 @@ impl Bpf {
         if let Some(wireguard) = &mut self.wireguard {
             counters.insert(NO_SESSION.to_owned(), wireguard.unsent());
         }
+        if let Some(esp) = &mut self.esp {
+            counters.insert(NO_SESSION.to_owned(), esp.unsent());
+        }
         counters
     }
 
     /// Makes the devices again that are gone, with all that leads to them. Until then packets of their paths are dropped.
-    pub(super) fn repair_wireguard(&mut self) -> Result<Option<String>, Error> {
+    pub(super) fn repair_encrypted(&mut self) -> Result<Option<String>, Error> {
+        if self.esp.is_some() {
+            return self.repair_esp();
+        }
         let Some(wireguard) = &mut self.wireguard else { return Ok(None) };
         let lost = wireguard.find_lost()?;
         if lost.is_empty() {
@@ -85,21 +111,52 @@ impl Bpf {
         Ok(Some(format!("{} had been removed, by hand or with the module wireguard: made again", names.join(", "))))
     }
 
+    fn repair_esp(&mut self) -> Result<Option<String>, Error> {
+        let Some(esp) = &mut self.esp else { return Ok(None) };
+        let lost = esp.find_lost()?;
+        if lost.is_empty() {
+            return Ok(None);
+        }
+        esp.forget(&lost);
+        self.attached.retain(|link, _| !lost.iter().any(|(_, gone, _)| gone == link));
+        let is_lost = |tunnel: &Tunnel| lost.iter().any(|(id, ..)| *id == tunnel.id);
+        let tunnels = self.installed.values().flatten().map(|full| &full.tunnel).filter(|tunnel| is_lost(tunnel));
+        for tunnel in tunnels.cloned().collect::<Vec<_>>() {
+            self.change(&tunnel)?;
+        }
+        self.begin_epoch()?;
+        let names: Vec<&str> = lost.iter().map(|(.., name)| name.as_str()).collect();
+        let why = "had been removed, by hand or with the module xfrm_interface: made again";
+        Ok(Some(format!("{} {why}", names.join(", "))))
+    }
+
     /// A tunnel with the devices of its paths, as the programs are to have it.
     pub(super) fn with_devices<'t>(&self, tunnel: &'t Tunnel) -> Cow<'t, Tunnel> {
+        if let Some(esp) = self.esp.as_ref().filter(|_| tunnel.paths.iter().any(|path| path.encap.esp().is_some())) {
+            let mut carried = tunnel.clone();
+            spare(&mut carried.paths, |bid| esp.has_session(tunnel.id, bid));
+            return Cow::Owned(carried);
+        }
         let Some(wireguard) = &self.wireguard else { return Cow::Borrowed(tunnel) };
         with_devices(tunnel, |bid| wireguard.devices_of(tunnel.id, bid))
     }
 
     /// When to look for new sessions of encrypted paths.
-    pub(super) fn next_wireguard_check(&self) -> Option<Time> {
-        self.wireguard.as_ref()?.next_check()
+    pub(super) fn next_encryption_check(&self) -> Option<Time> {
+        let wireguard = self.wireguard.as_ref().and_then(WireguardPaths::next_check);
+        wireguard.into_iter().chain(self.esp.as_ref().and_then(EspPaths::next_check)).min()
     }
 
     /// Has packets take the devices that have got a session, in place of former ones. Returns what to tell the operator.
     pub(super) fn look_for_sessions(&mut self, now: Time) -> Result<Vec<String>, Error> {
-        let Some(wireguard) = &mut self.wireguard else { return Ok(Vec::new()) };
-        let Renewed { tunnels, notices } = wireguard.check(now);
+        let Renewed { tunnels, notices } = match (&mut self.wireguard, &mut self.esp) {
+            (Some(wireguard), _) => wireguard.check(now),
+            (None, Some(esp)) => {
+                let (tunnels, notices) = esp.check(now);
+                Renewed { tunnels, notices }
+            }
+            (None, None) => return Ok(Vec::new()),
+        };
         if tunnels.is_empty() {
             return Ok(notices);
         }
@@ -114,12 +171,21 @@ impl Bpf {
 
     /// See [`crate::wireguard::WireguardPaths::renew`].
     pub(super) fn renew_wireguard_keys(&mut self) -> Result<PublicKeys, Error> {
-        let none = || Error::new("keys not renewed", "encrypt is not in the configuration");
+        let why = match self.esp {
+            Some(_) => {
+                "keys of ESP are agreed with updates, and none is kept: restart the daemon of a mobile router for new ones"
+            }
+            None => "encrypt is not in the configuration",
+        };
+        let none = || Error::new("keys not renewed", why);
         self.wireguard.as_mut().ok_or_else(none)?.renew()
     }
 
-    /// Removes the peers of the tunnel that it has no more.
-    pub(super) fn release_wireguard(&mut self, id: TunnelId, now: Option<&Tunnel>) -> Result<(), Error> {
+    /// Removes the peers and associations of the tunnel that it has no more.
+    pub(super) fn release_encrypted(&mut self, id: TunnelId, now: Option<&Tunnel>) -> Result<(), Error> {
+        if let Some(esp) = &mut self.esp {
+            esp.release(id, now)?;
+        }
         self.wireguard.as_mut().map_or(Ok(()), |wireguard| wireguard.release(id, now))
     }
 }
@@ -161,7 +227,7 @@ fn spare(paths: &mut [TunnelPath], has_session: impl Fn(Bid) -> bool) {
     }
     for path in paths.iter_mut().filter(|path| !has_session(path.bid)) {
         path.weight = 0;
-        if path.encap.wireguard().is_some_and(|peer| !peer.initiates) {
+        if !path.encap.initiates() {
             path.bid.0 |= HIDDEN;
         }
     }

@@ -16,6 +16,7 @@ mod replication;
 pub(crate) mod xdp_ingress;
 
 use crate::error::{Context as _, Error};
+use crate::esp::{self, EspPaths};
 use crate::netlink::socket::Netlink;
 use crate::tunnel::reassembly::Reassembly;
 use crate::tunnel::udp_encap::UdpEncap;
@@ -33,6 +34,7 @@ use pin::Pins;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
+use roam6_proto::contract::config::encryption::EncryptionMethod;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
 use roam6_proto::{PathTraffic, PathTrafficQuery, Time};
 use roam6_wire::ip6::MINIMUM_MTU;
@@ -102,6 +104,7 @@ pub struct Bpf {
     attached: VecMap<LinkId, Attached>,
     path_stats: PathStats,
     wireguard: Option<WireguardPaths>,
+    esp: Option<EspPaths>,
     /// The MTU that was computed last, until a tunnel changes: each route into a tunnel needs that of the same tunnel, and to
     /// compute it takes some system calls.
     last_mtu: Cell<Option<(TunnelId, Option<u32>)>>,
@@ -171,7 +174,9 @@ impl Bpf {
             attach_device(&mut programs, device, &options.device)?;
         }
         let wireguard = WireguardPaths::open(options.encryption, &options.state_dir)?;
-        if options.encryption == Encryption::Required {
+        let by_esp = options.encryption.method() == Some(EncryptionMethod::Esp);
+        let esp = by_esp.then(EspPaths::open).transpose()?;
+        if let Encryption::Required(_) = options.encryption {
             pins.outdated = false;
             encrypted::remove_plain(&mut maps)?;
         }
@@ -194,6 +199,7 @@ impl Bpf {
             attached: VecMap::new(),
             path_stats,
             wireguard,
+            esp,
             last_mtu: Cell::new(None),
             options,
             pins,
@@ -346,13 +352,13 @@ impl Bpf {
         if tunnel.flows.len() > RULES {
             return Err(Error::new(what, format_args!("{} flow rules, at most {RULES}", tunnel.flows.len())));
         }
-        self.put_wireguard(tunnel)?;
+        self.put_encrypted(tunnel)?;
         self.last_version = self.last_version.wrapping_add(1);
         let version = Version(self.last_version);
         self.prepare(tunnel, version)?;
         let former = self.former(tunnel.id);
         self.path_stats.number(tunnel)?;
-        let device = |device| self.wireguard.as_ref().and_then(|wireguard| wireguard.link_of(device));
+        let device = |path: &TunnelPath| self.device_of(tunnel.id, path);
         let stat = |bid| self.path_stats.number_of(tunnel.id, encrypted::shown(bid));
         let value = abi::encode_tunnel(&self.with_devices(tunnel), version, stat, device);
         self.maps.tunnels.put(&tunnel.id.0, &value)?;
@@ -363,7 +369,7 @@ impl Bpf {
         if let Some((former, rules)) = former {
             self.release(&former, rules, Some(tunnel))?;
         }
-        self.release_wireguard(tunnel.id, Some(tunnel))?;
+        self.release_encrypted(tunnel.id, Some(tunnel))?;
         indexed
     }
 
@@ -376,7 +382,7 @@ impl Bpf {
         }
         self.maps.sequences.drop(&id.0)?;
         self.maps.tunnels.drop(&id.0)?;
-        self.release_wireguard(id, None)
+        self.release_encrypted(id, None)
     }
 
     /// Begins a new epoch, which voids all cached decisions.
@@ -475,7 +481,8 @@ impl Tunnels for Bpf {
     }
 
     fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error> {
-        if link == self.device || self.attached.contains_key(&link) || name.starts_with(DEVICE_PREFIX) {
+        let is_encrypting = [DEVICE_PREFIX, esp::DEVICE_PREFIX].iter().any(|prefix| name.starts_with(prefix));
+        if link == self.device || self.attached.contains_key(&link) || is_encrypting {
             return Ok(());
         }
         let program = if device::has_ethernet(link)? { Program::Ethernet } else { Program::Bare };
@@ -509,7 +516,7 @@ impl Tunnels for Bpf {
     fn remove_stale(&mut self) -> Result<(), Error> {
         self.remove_stale_entries()?;
         self.begin_epoch()?;
-        self.remove_stale_wireguard()?;
+        self.remove_stale_encrypted()?;
         let mut done = Ok(());
         if self.pins.outdated {
             attach_device(&mut self.programs, self.device, &self.options.device)?;
@@ -527,11 +534,11 @@ impl Tunnels for Bpf {
     }
 
     fn repair_devices(&mut self) -> Result<Option<String>, Error> {
-        self.repair_wireguard()
+        self.repair_encrypted()
     }
 
     fn next_session_check(&self) -> Option<Time> {
-        self.next_wireguard_check()
+        self.next_encryption_check()
     }
 
     fn check_sessions(&mut self, now: Time) -> Result<Vec<String>, Error> {
@@ -566,6 +573,7 @@ impl Tunnels for Bpf {
         }
         device::remove(&self.options.device)?;
         remove_devices(&mut Netlink::open()?, |_| false)?;
+        esp::remove_everything()?;
         self.pins.clean()
     }
 }
@@ -612,7 +620,7 @@ fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&TunnelPath) -> u32) -> u32 {
 
 /// The paths with an outer header.
 fn encapsulating(tunnel: &Tunnel) -> impl Iterator<Item = &TunnelPath> {
-    tunnel.paths.iter().filter(|path| !path.direct && path.encap.wireguard().is_none())
+    tunnel.paths.iter().filter(|path| !path.direct && !path.encap.is_encrypted())
 }
 
 /// The prefixes that index a tunnel: those of the side that distinguishes it from others, or of both.

@@ -61,13 +61,34 @@ impl DeviceNumber {
     }
 }
 
-/// Encryption of data by WireGuard, a device for each binding identifier.
+/// How data is encrypted.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EncryptionMethod {
+    /// WireGuard, a device for each binding identifier.
+    #[default]
+    Wireguard,
+    /// ESP (RFC 4303) with AES-GCM (RFC 4106), over IPv6 only. Both ends require it.
+    Esp,
+}
+
+impl EncryptionMethod {
+    /// Whether it is WireGuard.
+    pub fn is_wireguard(&self) -> bool {
+        *self == EncryptionMethod::Wireguard
+    }
+}
+
+/// Encryption of data.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Encryption {
+    /// How.
+    #[serde(default, skip_serializing_if = "EncryptionMethod::is_wireguard")]
+    pub method: EncryptionMethod,
     /// Home agent: mobile routers that do not encrypt are refused.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub required: bool,
-    /// The public keys of the paths at this host. The host has them, not the file: they are known at the start.
+    /// The public keys of WireGuard of the paths at this host. The host has them, not the file: they are known at the start.
     #[serde(default)]
     pub keys: Vec<(Bid, PublicKey)>,
     /// The public keys before the last renewal. Peers that have not received the present keys use these.
@@ -142,7 +163,7 @@ mod tests {
     #[test]
     fn former_keys_are_those_of_the_other_parity() {
         let keys = |octet| vec![(Bid(1), PublicKey([octet; 32]))];
-        let renewed = Encryption { required: false, keys: keys(2), former: keys(1), renewals: 1 };
+        let renewed = Encryption { keys: keys(2), former: keys(1), renewals: 1, ..Encryption::default() };
         let key = |router, agent| {
             let device = DeviceNumber::new(Bid(1), router, agent).unwrap();
             (renewed.router_key(device).unwrap().0[0], renewed.agent_key(device).unwrap().0[0])
@@ -151,7 +172,7 @@ mod tests {
         assert_ne!(renewed.fingerprint(), Encryption { renewals: 3, ..renewed.clone() }.fingerprint());
         assert_ne!(renewed.fingerprint(), Encryption { keys: keys(3), ..renewed.clone() }.fingerprint());
         assert_eq!(Encryption::default().fingerprint(), None);
-        let first = Encryption { former: Vec::new(), renewals: 0, keys: keys(2), required: false };
+        let first = Encryption { keys: keys(2), ..Encryption::default() };
         assert_eq!(first.router_key(DeviceNumber::new(Bid(1), true, false).unwrap()), None);
     }
 }

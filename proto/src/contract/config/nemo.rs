@@ -1,6 +1,6 @@
 //! Settings of the NEMO roles, home agent and mobile router: plain values, validated by the caller.
 
-pub use super::encryption::Encryption;
+pub use super::encryption::{Encryption, EncryptionMethod};
 pub use super::key::{InvitationId, RowInvitation, SharedKey};
 
 use crate::contract::config::flow::FlowRule;

@@ -98,6 +98,7 @@ impl StoredBinding {
             binding.udp_ports.len(),
             binding.path_mtus.len(),
             binding.wireguard.len(),
+            binding.esp.len(),
         ];
         if lists.iter().any(|length| *length > MAX_LIST) {
             return Err(format!("a list has more than {MAX_LIST} elements"));
@@ -138,6 +139,7 @@ mod tests {
             udp_ports: Vec::new(),
             path_mtus: Vec::new(),
             wireguard: Vec::new(),
+            esp: Vec::new(),
         };
         StoredBinding { by: Author { member: "ha1".to_owned(), boot: 1, number: 2 }, binding }
     }

@@ -26,7 +26,7 @@ pub use record::{
 };
 pub use route::{NextHop, PolicyRule, Route, RouteTable};
 pub use shim::{ContextTrigger, MAX_LOCATORS, ShimContext, ShimUplink};
-pub use tunnel::{Encap, MAX_PREFIX_LENGTHS, Tunnel, TunnelFlow, TunnelId, TunnelPath, WireguardPeer};
+pub use tunnel::{Encap, EspPair, MAX_PREFIX_LENGTHS, Tunnel, TunnelFlow, TunnelId, TunnelPath, WireguardPeer};
 
 use crate::base::ids::{ContextId, LinkId};
 use derive_more::Display;

@@ -6,6 +6,7 @@ use crate::contract::config::flow::FlowRule;
 use crate::contract::config::nemo::{InvitationId, SharedKey};
 use crate::crypto::cga::Parameters;
 use crate::crypto::key_agreement::{EphemeralSecret, Point};
+use crate::crypto::path_esp::EspEnd;
 use crate::crypto::wireguard::PublicKey;
 use derive_more::Display;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
@@ -231,6 +232,10 @@ pub struct BindingRecord {
     /// The WireGuard devices of those of `care_of` that are encrypted, each with the mobile router's public key and UDP port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wireguard: Vec<(DeviceNumber, PublicKey, u16)>,
+    /// What was agreed for those of `care_of` that are encrypted by ESP: the ends of the mobile router and of the home agent. The keys
+    /// are not among it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub esp: Vec<(Bid, EspEnd, EspEnd)>,
 }
 
 /// The last sequence number used.

@@ -3,6 +3,7 @@
 use crate::base::ids::LinkId;
 use crate::contract::config::encryption::DeviceNumber;
 use crate::contract::config::flow::FlowSelector;
+use crate::crypto::path_esp::EspKeys;
 use crate::crypto::wireguard::{PresharedKey, PublicKey};
 use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{Bid, Prefix};
@@ -83,6 +84,25 @@ pub enum Encap {
     /// that comes otherwise is accepted. Endpoints over IPv4 have port 0. If a path gets another device, packets take its former
     /// one until the new one has a session, and are accepted from both.
     Wireguard(WireguardPeer),
+    /// ESP (RFC 4303) in tunnel mode, by a device and a pair of associations of its own for each path: nothing leaves unencrypted,
+    /// and nothing that comes otherwise is accepted. If a path gets another pair, packets of the former one are accepted for a
+    /// while. A mobile router sends by the new pair at once. A home agent sends by the newest on which packets have come, since
+    /// only then it knows that the mobile router has it.
+    Esp(EspPair),
+}
+
+/// The two associations of a path that is encrypted by ESP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EspPair {
+    /// The SPI of what is received.
+    pub inbound: u32,
+    /// The SPI of what is sent.
+    pub outbound: u32,
+    /// The keys; `None` if the host is to have the associations already, from before a restart. No recording has them.
+    #[serde(skip)]
+    pub keys: Option<EspKeys>,
+    /// This end is the mobile router.
+    pub initiates: bool,
 }
 
 /// The device of an encrypted path, and its other end.
@@ -107,6 +127,21 @@ const WIREGUARD_OVERHEAD: u32 = 8 + 16 + 16;
 const WIREGUARD_PADDING: u32 = 16;
 /// The MTU of a device at a home agent, whose paths differ: that of an Ethernet over IPv6.
 pub const WIREGUARD_DEVICE_MTU: u32 = 1500 - 40 - WIREGUARD_OVERHEAD;
+
+/// Octets that ESP with AES-GCM adds to an inner packet, outer header and padding aside: header, IV, trailer and ICV (RFC 4303
+/// §2, RFC 4106 §3 and §5).
+const ESP_OVERHEAD: u32 = 8 + 8 + 2 + 16;
+/// Packet and trailer end on a multiple of this (RFC 4303 §2.4).
+const ESP_ALIGNMENT: u32 = 4;
+/// Octets of the trailer: length of the padding, and next header.
+const ESP_TRAILER: u32 = 2;
+
+/// The largest inner packet of a path with this MTU that is encrypted by ESP over IPv6. Where that is less than any link must
+/// carry, outer packets are fragmented.
+pub fn esp_mtu(path_mtu: u32) -> u32 {
+    let room = path_mtu.saturating_sub(40 + ESP_OVERHEAD - ESP_TRAILER);
+    (room - room % ESP_ALIGNMENT).saturating_sub(ESP_TRAILER).max(MINIMUM_MTU)
+}
 
 /// The largest inner packet of an encrypted path, of whatever padding, on a path with this MTU. Where that is less than any link
 /// must carry, WireGuard's packets are fragmented. Over IPv4 an Ethernet has room for 1440 octets, of which 1436 are used: paths of
@@ -138,6 +173,7 @@ impl Encap {
             Encap::Native => 0,
             Encap::Udp { .. } => 8,
             Encap::Wireguard(_) => WIREGUARD_OVERHEAD,
+            Encap::Esp(_) => ESP_OVERHEAD,
         }
     }
 
@@ -146,7 +182,32 @@ impl Encap {
     pub fn wireguard(&self) -> Option<&WireguardPeer> {
         match self {
             Encap::Wireguard(peer) => Some(peer),
-            Encap::Native | Encap::Udp { .. } => None,
+            Encap::Native | Encap::Udp { .. } | Encap::Esp(_) => None,
+        }
+    }
+
+    /// The associations, if the path is encrypted by ESP.
+    #[must_use]
+    pub fn esp(&self) -> Option<&EspPair> {
+        match self {
+            Encap::Esp(pair) => Some(pair),
+            Encap::Native | Encap::Udp { .. } | Encap::Wireguard(_) => None,
+        }
+    }
+
+    /// Whether packets leave through a device that encrypts them.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Encap::Wireguard(_) | Encap::Esp(_))
+    }
+
+    /// Whether this end of an encrypted path is the mobile router.
+    #[must_use]
+    pub fn initiates(&self) -> bool {
+        match self {
+            Encap::Wireguard(peer) => peer.initiates,
+            Encap::Esp(pair) => pair.initiates,
+            Encap::Native | Encap::Udp { .. } => false,
         }
     }
 }
@@ -204,5 +265,15 @@ mod tests {
         }
         assert_eq!((wireguard_mtu(1500, false), wireguard_mtu(1500, true)), (1420, 1436));
         assert_eq!((wireguard_mtu(1492, true), wireguard_mtu(1280, true)), (1420, MINIMUM_MTU));
+    }
+
+    #[test]
+    fn longest_inner_packet_of_esp_fits_the_path() {
+        for path in 1360..=1600 {
+            let outer = |inner: u32| 40 + 16 + (inner + ESP_TRAILER).next_multiple_of(ESP_ALIGNMENT) + 16;
+            let inner = esp_mtu(path);
+            assert!(outer(inner) <= path && outer(inner + 1) > path, "{inner} of {path}");
+        }
+        assert_eq!((esp_mtu(1500), esp_mtu(1280)), (1426, MINIMUM_MTU));
     }
 }

@@ -111,10 +111,15 @@ impl Binding {
         ends.chain(left).chain(self.forget_at).chain(self.refresh_request_at()).min()
     }
 
-    /// When a refresh is to be requested; `None` if it was requested already.
+    /// When a refresh is to be requested; `None` if it was requested already. Restored paths whose keys are written nowhere are
+    /// refreshed at once, so that keys are agreed anew: the host may have lost their associations.
     pub(super) fn refresh_request_at(&self) -> Option<Time> {
         let current = self.current.as_ref().filter(|_| !self.refresh_requested && self.pending.is_none())?;
         let expires = current.expires()?;
+        let without_keys = |care_of: &&CareOf| care_of.esp.is_some_and(|agreed| agreed.pair.keys.is_none());
+        if let Some(restored) = current.care_of.iter().find(without_keys) {
+            return Some(restored.since);
+        }
         Some(expires - (current.lifetime / 8).min(MAX_REFRESH_REQUEST_LEAD))
     }
 
@@ -195,6 +200,7 @@ impl Binding {
             udp_ports: registration.care_of.iter().filter_map(|one| Some((one.bid, one.udp?))).collect(),
             path_mtus: Vec::new(),
             wireguard: registration.care_of.iter().filter_map(CareOf::wireguard_record).collect(),
+            esp: registration.care_of.iter().filter_map(CareOf::esp_record).collect(),
         }
     }
 }

@@ -15,8 +15,11 @@ use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint};
 use std::net::Ipv6Addr;
 
 /// The cause and the cure of a refusal because data has to be encrypted.
-pub(super) const UNENCRYPTED: &str = "encrypt = \"required\" is set here, and its update has no key of WireGuard for a path: \
+const UNENCRYPTED: &str = "encrypt = \"required\" is set here, and its update has no key of WireGuard for a path: \
      write encrypt = true in its [mobile_router]";
+/// The same where that is by ESP.
+const WITHOUT_ESP: &str = "encrypt = \"esp\" is set here, and its update offers no key of ESP for a path over IPv6: \
+     write encrypt = \"esp\" in its [mobile_router]";
 
 impl HomeAgent {
     /// Sets how the paths named by an update are encrypted. Those that it does not name stay as they are.
@@ -30,6 +33,16 @@ impl HomeAgent {
         care_of: &mut [CareOf],
     ) -> Result<(), Status> {
         let is_named = |bid| bid == Bid(0) || request.bid_options.iter().any(|option| option.bid == bid);
+        if self.requires_esp() {
+            // Keys are agreed once the update is known to be valid.
+            let mut away = care_of.iter().filter(|care_of| !care_of.simultaneous_home);
+            let is_served = |care_of: &CareOf| match is_named(care_of.bid) {
+                true => HomeAgent::has_esp_offer(request, care_of),
+                false => care_of.esp.is_some(),
+            };
+            let is_possible = path_secret(&answer.authentication).is_some() && away.all(is_served);
+            return if is_possible { Ok(()) } else { Err(Status::ADMINISTRATIVELY_PROHIBITED) };
+        }
         for care_of in care_of.iter_mut().filter(|care_of| is_named(care_of.bid)) {
             let key = request.wireguard.iter().find(|key| key.bid == care_of.bid && !care_of.simultaneous_home);
             let port = key.map_or(0, |key| if is_mapped(care_of) { 0 } else { key.port });
@@ -48,7 +61,13 @@ impl HomeAgent {
     /// Whether data may be sent to this care-of address as it is registered. The home link is no visited network.
     pub(super) fn permits(&self, care_of: &CareOf) -> bool {
         let required = self.config.encryption.as_ref().is_some_and(|encryption| encryption.required);
-        !required || care_of.simultaneous_home || care_of.wireguard.is_some()
+        let is_encrypted = if self.requires_esp() { care_of.esp.is_some() } else { care_of.wireguard.is_some() };
+        !required || care_of.simultaneous_home || is_encrypted
+    }
+
+    /// Why an update is refused because a path of it is not encrypted.
+    pub(super) fn unencrypted(&self) -> &'static str {
+        if self.requires_esp() { WITHOUT_ESP } else { UNENCRYPTED }
     }
 
     /// The device for a key: another one if the mobile router has renewed its keys, or this home agent, so that former sessions

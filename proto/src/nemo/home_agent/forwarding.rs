@@ -76,6 +76,9 @@ impl HomeAgent {
         if let Some(peer) = care_of.wireguard {
             return self.encrypted_path(care_of, (local, peer), weight);
         }
+        if let Some(agreed) = care_of.esp {
+            return self.esp_path(care_of, agreed.pair, weight);
+        }
         let encap = care_of.udp.map_or(Encap::Native, |remote| Encap::Udp { local: DSMIP_PORT, remote });
         let overhead = overhead + encap.overhead();
         TunnelPath {

@@ -74,13 +74,17 @@ impl HomeAgent {
                 simultaneous_home: at_home,
                 udp,
                 wireguard: self.restored_peer(record, *bid, udp.is_some() || is_translated(*address)),
+                esp: self.restored_esp(record, *bid),
                 expires: now + left,
                 since: now,
             }
         });
-        let is_encrypted = |bid| record.wireguard.iter().any(|(device, ..)| device.bid() == bid);
-        let permitted =
-            |care_of: &CareOf| self.permits(care_of) && is_encrypted(care_of.bid) == care_of.wireguard.is_some();
+        let by_wireguard = |bid| record.wireguard.iter().any(|(device, ..)| device.bid() == bid);
+        let by_esp = |bid| record.esp.iter().any(|(of, ..)| *of == bid);
+        let permitted = |care_of: &CareOf| {
+            let has = (care_of.wireguard.is_some(), care_of.esp.is_some());
+            self.permits(care_of) && (by_wireguard(care_of.bid), by_esp(care_of.bid)) == has
+        };
         let reachable = |care_of: &CareOf| match Ipv4Endpoint::from_ipv6(care_of.address) {
             Some(_) => self.config.ipv4.is_some(),
             None if care_of.udp.is_some() => self.config.udp6,

@@ -134,8 +134,8 @@ fn register_bid(
         return Err(Status::INSUFFICIENT_RESOURCES);
     }
     let (bid, priority, expires, since) = (option.bid, option.priority, update.expires, Time::ZERO);
-    let (simultaneous_home, wireguard) = (option.simultaneous_home, None);
-    care_of.push(CareOf { bid, address, priority, simultaneous_home, udp, wireguard, expires, since });
+    let (simultaneous_home, wireguard, esp) = (option.simultaneous_home, None, None);
+    care_of.push(CareOf { bid, address, priority, simultaneous_home, udp, wireguard, esp, expires, since });
     Ok(())
 }
 
@@ -162,6 +162,7 @@ mod tests {
             simultaneous_home: false,
             udp: None,
             wireguard: None,
+            esp: None,
             expires: Time::ZERO,
             since: Time::ZERO,
         }

@@ -11,6 +11,7 @@ mod discovery;
 mod dispatch;
 mod dsmip;
 mod encryption;
+mod esp;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod flows;

@@ -54,6 +54,7 @@ impl HomeAgent {
         options.extend(answer.key_answer.filter(|_| status.is_accepted()).map(MobilityOption::KeyExchange));
         if status.is_accepted() {
             options.extend(self.wireguard_options(answer));
+            options.extend(HomeAgent::esp_options(answer));
         }
         options.extend(answer.timestamp.map(|timestamp| MobilityOption::ReplayProtection(timestamp.0)));
         let flags = if answer.router { AckFlags::ROUTER } else { AckFlags::NONE };

@@ -11,8 +11,8 @@ use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};
 use roam6_wire::mobility::{
-    BindingUpdate, Capabilities, CareOfField, FlowIdentification, KeyExchange, MobilityOption, PathEncapsulation,
-    Status, WireguardKey, authenticated_part,
+    BindingUpdate, Capabilities, CareOfField, EspKey, FlowIdentification, KeyExchange, MobilityOption,
+    PathEncapsulation, Status, WireguardKey, authenticated_part,
 };
 use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Ipv6Endpoint, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
@@ -82,6 +82,8 @@ pub(super) struct UpdateRequest {
     pub key_request: Option<Point>,
     /// The keys of its WireGuard devices.
     pub wireguard: Vec<WireguardKey>,
+    /// Its offers for paths encrypted by ESP.
+    pub esp: Vec<EspKey>,
     /// MN-HA authentication.
     pub mn_ha_option: Option<MnHaOption>,
 }
@@ -140,6 +142,7 @@ impl UpdateRequest {
             timestamp: None,
             key_request: None,
             wireguard: Vec::new(),
+            esp: Vec::new(),
             mn_ha_option: None,
         };
         for option in &update.options {
@@ -179,6 +182,7 @@ impl UpdateRequest {
             MobilityOption::Capabilities(capabilities) => self.capabilities = Some(capabilities.clone()),
             MobilityOption::KeyExchange(KeyExchange::Request { point }) => self.key_request = Some(Point(*point)),
             MobilityOption::WireguardKey(key) => self.wireguard.push(*key),
+            MobilityOption::EspKey(key) => self.esp.push(*key),
             MobilityOption::FlowIdentification(flow) => self.flows.push(flow.clone()),
             MobilityOption::FlowSummary(fids) => self.flow_summary.extend(fids),
             MobilityOption::ReplayProtection(timestamp) => self.timestamp = Some(Timestamp(*timestamp)),
@@ -257,6 +261,7 @@ impl UpdateRequest {
             key_role: None,
             key_answer: None,
             encrypted: Vec::new(),
+            esp: Vec::new(),
         }
     }
 }

@@ -5,6 +5,7 @@ mod home_and_away;
 
 mod discovery;
 mod encryption;
+mod esp;
 mod forged;
 mod home_link;
 pub(super) mod ipsec;

@@ -2,13 +2,14 @@
 
 use crate::contract::config::encryption::DeviceNumber;
 use crate::contract::config::nemo::{Authentication, DsmipService};
-use crate::contract::item::WireguardPeer;
+use crate::contract::item::{EspPair, WireguardPeer};
 use crate::crypto::authenticator::Timestamp;
+use crate::crypto::path_esp::EspEnd;
 use crate::crypto::wireguard::PublicKey;
 use crate::{Time, Via};
 use core::time::Duration;
 use derive_more::Display;
-use roam6_wire::mobility::{CareOfField, FlowIdentification, KeyExchange, MobilityOption, Status};
+use roam6_wire::mobility::{CareOfField, EspKey, FlowIdentification, KeyExchange, MobilityOption, Status};
 use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Ipv6Endpoint, Sequence};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -27,6 +28,8 @@ pub(super) struct CareOf {
     pub udp: Option<u16>,
     /// The mobile router's WireGuard device, if the path is encrypted.
     pub wireguard: Option<WireguardPeer>,
+    /// Its associations, if the path is encrypted by ESP.
+    pub esp: Option<AgreedEsp>,
     /// End of its lifetime.
     pub expires: Time,
     /// When its path was registered first ([`super::cache::Registration::date`]); after a restart, when it was restored.
@@ -40,8 +43,8 @@ impl CareOf {
     }
 
     pub(super) fn is_same_path(&self, other: &CareOf) -> bool {
-        (self.bid, self.address, self.priority, self.simultaneous_home, self.udp, self.wireguard)
-            == (other.bid, other.address, other.priority, other.simultaneous_home, other.udp, other.wireguard)
+        let end = |one: &CareOf| (one.bid, one.address, one.priority, one.simultaneous_home, one.udp);
+        end(self) == end(other) && (self.wireguard, self.esp) == (other.wireguard, other.esp)
     }
 
     /// Whether packets from `former` are accepted as those of this one: a path in UDP accepts them without it too.
@@ -49,6 +52,7 @@ impl CareOf {
         self.address == former.address
             && (former.udp.is_none() || former.udp == self.udp)
             && self.wireguard.is_some() == former.wireguard.is_some()
+            && self.esp.is_some() == former.esp.is_some()
     }
 
     /// The journal's entry of its path, if that is encrypted.
@@ -57,10 +61,27 @@ impl CareOf {
         Some((peer.device, peer.public_key, peer.port))
     }
 
+    /// The journal's entry of its path, if that is encrypted by ESP.
+    pub(super) fn esp_record(&self) -> Option<(Bid, EspEnd, EspEnd)> {
+        let AgreedEsp { router, agent, .. } = self.esp?;
+        Some((self.bid, router, agent))
+    }
+
     /// The end of its path in UDP over IPv6, if it has one.
     pub(super) fn udp_end(&self) -> Option<Ipv6Endpoint> {
         Some(Ipv6Endpoint { address: self.address, port: self.udp? })
     }
+}
+
+/// What was agreed for a path that is encrypted by ESP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AgreedEsp {
+    /// The associations.
+    pub pair: EspPair,
+    /// The offer of the mobile router.
+    pub router: EspEnd,
+    /// The answer.
+    pub agent: EspEnd,
 }
 
 /// A Binding Identifier option of an update.
@@ -185,6 +206,8 @@ pub(super) struct Reply {
     pub key_answer: Option<KeyExchange>,
     /// The devices of the paths of the update that are encrypted.
     pub encrypted: Vec<DeviceNumber>,
+    /// The answers for the paths of the update that are encrypted by ESP.
+    pub esp: Vec<EspKey>,
 }
 
 /// A timer of the home agent.

@@ -3,7 +3,6 @@
 
 use super::cache::{Binding, Registration};
 use super::care_of::is_routable_unicast;
-use super::encryption::UNENCRYPTED;
 use super::mcoa::{self, MergedCareOf};
 use super::nesting::TunnelDestinations;
 use super::request::UpdateRequest;
@@ -67,7 +66,11 @@ impl HomeAgent {
                 let registers = matches!(verdict, Decision::Register(_));
                 self.advance_keys(now, &request, &mut answer, registers, out);
                 match verdict {
-                    Decision::Register(registration) => {
+                    Decision::Register(mut registration) => {
+                        if !self.agree_on_esp(&request, &mut registration, &mut answer) {
+                            let status = Status::ADMINISTRATIVELY_PROHIBITED;
+                            return self.refuse_authentic(now, &request, &answer, status, out);
+                        }
                         self.receive_path_mtus(now, &request.path_mtus, &registration, out);
                         self.start_registration(now, request.home, registration, answer, out)
                     }
@@ -131,7 +134,7 @@ impl HomeAgent {
             }
             Status::NOT_HOME_SUBNET => format!("{status}: it is in none of home_prefixes"),
             Status::ADMINISTRATIVELY_PROHIBITED => {
-                let why = format!("{status}: {UNENCRYPTED}");
+                let why = format!("{status}: {}", self.unencrypted());
                 let cause = Cause::refused(status, why).of_kind(FaultKind::NotEncrypted);
                 return self.note_fault(now, request, cause, out);
             }
@@ -408,8 +411,8 @@ impl HomeAgent {
         };
         let udp = udp6_care_of.map(|end| end.port);
         let since = Time::ZERO;
-        let (bid, simultaneous_home, wireguard) = (Bid(0), false, None);
-        let care_of = CareOf { bid, address, priority: 0, simultaneous_home, udp, wireguard, expires, since };
+        let (bid, simultaneous_home, wireguard, esp) = (Bid(0), false, None, None);
+        let care_of = CareOf { bid, address, priority: 0, simultaneous_home, udp, wireguard, esp, expires, since };
         Ok(MergedCareOf { care_of: vec![care_of], bid_statuses: Vec::new() })
     }
 

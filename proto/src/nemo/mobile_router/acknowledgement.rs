@@ -74,6 +74,7 @@ impl MobileRouter {
             }
             Message::BindingRefreshRequest { .. } if self.registration.binding().is_some() => {
                 if self.hint_limiter.take(now) {
+                    self.renew_esp_offers();
                     self.registration.verify_binding(now);
                 } else {
                     drop(DropReason::RateLimited, "binding refresh request", out);
@@ -152,7 +153,7 @@ impl MobileRouter {
             self.note_sequence(now, home_agent, sequence, out);
         }
         if message.status.is_accepted() {
-            self.note_wireguard_keys(home_agent, message);
+            self.note_path_keys(home_agent, message);
             self.receive_key_answer(message, out);
         }
         let consequence = self.action_for(now, message, &wanted);

@@ -113,6 +113,7 @@ impl MobileRouter {
                 flags = if MobileRouter::forces_udp4(wanted) { flags | UpdateFlags::FORCE_UDP } else { flags };
                 options.extend(self.capability_option(wanted));
                 options.extend(self.wireguard_options(wanted));
+                options.extend(self.esp_options(now, wanted));
                 options.extend(all.iter().filter_map(|care_of| self.path_mtu_option(care_of)));
                 options.extend(self.ipv4_home_options(wanted.home_agent));
             }

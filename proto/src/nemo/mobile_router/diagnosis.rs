@@ -2,7 +2,6 @@
 //! ICMPv6 errors, and answered and unanswered messages (RFC 6275 §6.1.8 and §11.7.3, RFC 4443 §3).
 
 use super::MobileRouter;
-use super::encryption::UNENCRYPTED;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::contract::report::NemoReport;
@@ -30,7 +29,8 @@ const RIVAL: &str =
     "another mobile router registers this home address with the same key: one key file is on two routers";
 
 /// What is wrong if the home agent refuses a path that is not encrypted.
-const UNASKED: &str = "it serves mobile routers that encrypt only: write encrypt = true in [mobile_router]";
+const UNASKED: &str = "it serves mobile routers that encrypt only: write encrypt = true in [mobile_router], or \
+     encrypt = \"esp\" if its [home_agent] has that";
 
 /// Present faults and hints at their causes.
 #[derive(Debug, Clone)]
@@ -154,15 +154,16 @@ impl MobileRouter {
             Status::INSUFFICIENT_RESOURCES => "it is out of disk space or table entries; see its log".to_owned(),
             Status::FORWARDING_SETUP_FAILED => "it could not set up forwarding; see its log".to_owned(),
             Status::INVALID_CARE_OF => "it does not accept the care-of address".to_owned(),
-            Status::ADMINISTRATIVELY_PROHIBITED if !self.encrypts() => UNASKED.to_owned(),
+            Status::ADMINISTRATIVELY_PROHIBITED => self.encryption_remedy(UNASKED).to_owned(),
             _ => "see its log".to_owned(),
         };
         self.diagnosis.is_rejected = true;
         let invited = status == Status::AUTHENTICATION_FAILED && self.has_invited_key();
         let kind = if invited { FaultKind::FormerKey } else { FaultKind::Refused };
-        let kind = if remedy == UNASKED { FaultKind::NotEncrypted } else { kind };
+        let is_unencrypted = status == Status::ADMINISTRATIVELY_PROHIBITED;
+        let kind = if is_unencrypted { FaultKind::NotEncrypted } else { kind };
         let cause = match status.is_accepted() && self.encrypts() {
-            true => Cause::new(FaultKind::NotEncrypted, UNENCRYPTED),
+            true => Cause::new(FaultKind::NotEncrypted, self.unencrypted()),
             false => Cause::refused(status, format!("refuses: {status}: {remedy}")).of_kind(kind),
         };
         self.put_fault(now, (home_agent, None), cause, out);

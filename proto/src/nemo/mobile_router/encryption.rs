@@ -20,8 +20,14 @@ use std::net::Ipv6Addr;
 const MAX_PEERS: usize = 64;
 
 /// The cause and the cure of a refusal because the home agent does not encrypt.
-pub(super) const UNENCRYPTED: &str = "it does not encrypt, so nothing is sent: write encrypt = true in its [home_agent], or remove \
+const UNENCRYPTED: &str = "it does not encrypt, so nothing is sent: write encrypt = true in its [home_agent], or remove \
      encrypt from [mobile_router] here";
+/// The same where that is by ESP.
+const WITHOUT_ESP: &str = "it does not encrypt by ESP, so nothing is sent: write encrypt = \"esp\" in its [home_agent], or \
+     encrypt = true in both files to encrypt by WireGuard";
+/// What is wrong if the home agent refuses the keys of this router.
+const BY_ANOTHER_METHOD: &str = "it may ask for another method: write the value of encrypt in its [home_agent] in [mobile_router] \
+     too (\"esp\", or true for WireGuard), and restart the daemon";
 
 /// The devices of home agents, as they told.
 #[derive(Debug, Default, Clone)]
@@ -32,6 +38,7 @@ impl MobileRouter {
     pub(super) fn wireguard_options(&self, wanted: &DesiredRegistration) -> impl Iterator<Item = MobilityOption> {
         let own = self.config.encryption.as_ref();
         let away = wanted.care_of().iter().filter(|care_of| !care_of.on_home_link);
+        let own = own.filter(|own| own.method.is_wireguard());
         own.into_iter().flat_map(move |own| {
             away.clone().filter_map(move |care_of| {
                 let bid = registered_bid(wanted, care_of);
@@ -60,7 +67,11 @@ impl MobileRouter {
                 _ => false,
             })
         };
-        let is_keyed = |bid| keys_of(message).any(|key| key.bid == bid);
+        let by_esp = self.encrypts_by_esp();
+        let is_keyed = |bid| match by_esp {
+            true => MobileRouter::has_esp_answer(message, bid),
+            false => keys_of(message).any(|key| key.bid == bid),
+        };
         self.config.encryption.is_some()
             && is_away
             && !is_ended
@@ -71,7 +82,14 @@ impl MobileRouter {
     }
 
     /// Takes the keys of an authentic acknowledgement of `home_agent` that accepts an update.
-    pub(super) fn note_wireguard_keys(&mut self, home_agent: Ipv6Addr, message: &BindingAcknowledgement) {
+    pub(super) fn note_path_keys(&mut self, home_agent: Ipv6Addr, message: &BindingAcknowledgement) {
+        match self.encrypts_by_esp() {
+            true => self.note_esp_keys(home_agent, message),
+            false => self.note_wireguard_keys(home_agent, message),
+        }
+    }
+
+    fn note_wireguard_keys(&mut self, home_agent: Ipv6Addr, message: &BindingAcknowledgement) {
         let Some(secret) = self.secret_of(message) else { return };
         let Some(own) = &self.config.encryption else { return };
         for WireguardKey { bid, port, public_key } in keys_of(message) {
@@ -91,7 +109,7 @@ impl MobileRouter {
     }
 
     /// The secret of the key that an acknowledgement is authenticated with.
-    fn secret_of(&self, message: &BindingAcknowledgement) -> Option<Vec<u8>> {
+    pub(super) fn secret_of(&self, message: &BindingAcknowledgement) -> Option<Vec<u8>> {
         let Authentication::SharedKey(_) = &self.config.authentication else {
             return path_secret(&self.config.authentication);
         };
@@ -102,6 +120,16 @@ impl MobileRouter {
         self.acknowledgement_keys().find(|key| Some(key.spi) == signed_by).map(|key| key.secret.clone())
     }
 
+    /// Why an acknowledgement without keys is no acceptance.
+    pub(super) fn unencrypted(&self) -> &'static str {
+        if self.encrypts_by_esp() { WITHOUT_ESP } else { UNENCRYPTED }
+    }
+
+    /// What is wrong if the home agent refuses a path for want of encryption; `unasked` if this router does not encrypt.
+    pub(super) fn encryption_remedy(&self, unasked: &'static str) -> &'static str {
+        if self.encrypts() { BY_ANOTHER_METHOD } else { unasked }
+    }
+
     /// Whether data of the tunnel is encrypted.
     pub(super) fn encrypts(&self) -> bool {
         self.config.encryption.is_some()
@@ -109,6 +137,9 @@ impl MobileRouter {
 
     /// The protocol and port of a path, for the operator who looks for the firewall that drops its packets.
     pub(super) fn encrypted_tunnel_of(&self, bid: Bid) -> String {
+        if self.encrypts_by_esp() {
+            return "ESP (protocol 50)".to_owned();
+        }
         let used = if self.registers_bids() { bid } else { Bid(0) };
         let home_agent = self.registration.serving_home_agent();
         let known = home_agent.and_then(|home_agent| self.wireguard_peer(home_agent, used));
@@ -128,6 +159,9 @@ impl MobileRouter {
         if !self.encrypts() || path.direct {
             return Some(path);
         }
+        if self.encrypts_by_esp() {
+            return self.esp_path(path, uplink);
+        }
         let home_agent = self.registration.serving_home_agent()?;
         let peer = self.wireguard_peer(home_agent, path.bid)?;
         let (local, remote) = (without_port(path.local), without_port(path.remote));
@@ -137,7 +171,7 @@ impl MobileRouter {
 }
 
 /// The BID by which an update registers a care-of address.
-fn registered_bid(wanted: &DesiredRegistration, care_of: &CareOf) -> Bid {
+pub(super) fn registered_bid(wanted: &DesiredRegistration, care_of: &CareOf) -> Bid {
     match wanted.location {
         Location::Away { mcoa: true, .. } => care_of.bid,
         _ => Bid(0),

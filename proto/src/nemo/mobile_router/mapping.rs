@@ -243,7 +243,7 @@ impl MobileRouter {
         match message.status {
             _ if self.lacks_encryption(message, &wanted) => self.registration.verify_binding(now),
             _ if accepts_bid(message, care_of.bid) => {
-                self.note_wireguard_keys(home_agent, message);
+                self.note_path_keys(home_agent, message);
                 self.accept_path(now, message, (&care_of, &sent), out);
             }
             Status::MCOA_NON_MCOA_BINDING_EXISTS => self.registration.verify_binding(now),

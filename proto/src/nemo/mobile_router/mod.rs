@@ -15,6 +15,7 @@ mod dispatch;
 mod dns;
 mod dsmip;
 mod encryption;
+mod esp;
 mod failover;
 mod flows;
 pub mod forwarding;
@@ -63,6 +64,7 @@ use data_plan::Departure;
 use diagnosis::Diagnosis;
 use discovery::{HomeAgentList, RETRY_DELAY};
 use encryption::WireguardPeers;
+use esp::EspPaths;
 use failover::Failover;
 use flows::FlowStatuses;
 use forwarding::LingeringPath;
@@ -157,6 +159,7 @@ pub struct MobileRouter {
     probe_cookie: u64,
     path_watch: PathWatch,
     wireguard_peers: WireguardPeers,
+    esp_paths: EspPaths,
     state_ages: StateAges,
     /// The time of the last input.
     now: Time,
@@ -180,6 +183,7 @@ impl MobileRouter {
             probe_cookie: entropy.next_u64(),
             path_watch: PathWatch::default(),
             wireguard_peers: WireguardPeers::default(),
+            esp_paths: EspPaths::default(),
             state_ages: StateAges::default(),
             entropy,
             clock: WallClock::default(),

@@ -358,7 +358,7 @@ impl MobileRouter {
         self.resynchronise(now, message);
         let is_served = !self.lacks_encryption(message, &trial.wanted);
         if is_served && message.status.is_accepted() {
-            self.note_wireguard_keys(datagram.source, message);
+            self.note_path_keys(datagram.source, message);
         }
         let same = self.registration.binding().is_some_and(|held| held.registration.home_agent == datagram.source);
         let bid = trial.wanted.first_visited().map(|care_of| care_of.bid);

@@ -28,7 +28,8 @@ const RENEWED: PublicKey = PublicKey([4; 32]);
 /// The home agent after it has renewed its keys.
 fn renewed(required: bool) -> HomeAgentConfig {
     let keys = |key| (0..4).map(|bid| (Bid(bid), key)).collect();
-    let encryption = Encryption { required, keys: keys(RENEWED), former: keys(OURS), renewals: 1 };
+    let encryption =
+        Encryption { required, keys: keys(RENEWED), former: keys(OURS), renewals: 1, ..Default::default() };
     HomeAgentConfig { encryption: Some(Box::new(encryption)), ..config() }
 }
 

@@ -191,7 +191,7 @@ fn renewed_key_is_told_at_once_and_used_with_the_answer() {
     assert_eq!(before.device, DeviceNumber(0));
     let renewed = PublicKey([3; 32]);
     let keys = |key| (0..4).map(|bid| (Bid(bid), key)).collect();
-    let encryption = Encryption { required: false, keys: keys(renewed), former: keys(OURS), renewals: 1 };
+    let encryption = Encryption { keys: keys(renewed), former: keys(OURS), renewals: 1, ..Default::default() };
     let config = MobileRouterConfig { encryption: Some(encryption), ..encrypting(LoadSharing::Single) };
     let sent = reload(&mut bench, config.clone());
     assert_eq!(keys_of(&sent), [WireguardKey { bid: Bid(0), port: 4208, public_key: renewed.0 }]);

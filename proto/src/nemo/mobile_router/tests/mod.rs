@@ -9,6 +9,7 @@ mod care_of_prefix;
 mod damping;
 mod data_plan;
 mod encryption;
+mod esp;
 mod failover;
 mod faults;
 mod flows;
