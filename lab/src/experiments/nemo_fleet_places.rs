@@ -11,6 +11,8 @@ const PINGS: (usize, usize) = (20, 100);
 /// Updates of each place.
 const UPDATES: (u32, u32) = (10, 40);
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// Until a member has noticed that its node of the store had no leader.
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 const NAMES: [&str; 2] = ["first", "second"];
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
@@ -58,7 +60,8 @@ fn measure_without_near_member(run: &mut Run, network: &Places, pings: usize) ->
     Ok(())
 }
 
-/// A node of the store in this place becomes its leader.
+/// A node of the store in this place becomes its leader. Returns once all nodes know, and all members are healthy: one whose node had
+/// no leader for a moment is degraded for a second and answers no update, and an emulated mobile router sends each once.
 fn move_leader(network: &Places, place: usize) -> Result<()> {
     let status = |number: usize| -> Result<Value> {
         let member = network.members.get(number).context("no such member")?;
@@ -68,17 +71,19 @@ fn move_leader(network: &Places, place: usize) -> Result<()> {
     let field = |status: &Value, path: &str| status.pointer(path).and_then(Value::as_u64).unwrap_or_default();
     let target = field(&status(place)?, "/0/Status/header/member_id");
     let has_led = || {
-        let number = (0..MEMBERS).find(|number| {
-            let status = status(*number).unwrap_or_default();
-            field(&status, "/0/Status/leader") == field(&status, "/0/Status/header/member_id")
-        })?;
-        if number == place {
+        let statuses: Vec<Value> = (0..MEMBERS).map(|number| status(number).unwrap_or_default()).collect();
+        let leader = |status: &Value| field(status, "/0/Status/leader");
+        if statuses.iter().all(|status| leader(status) == target) {
             return Some(());
         }
+        let leads = |status: &Value| leader(status) == field(status, "/0/Status/header/member_id");
+        let number = statuses.iter().position(leads).filter(|number| *number != place)?;
         network.members.get(number)?.etcdctl(&["move-leader", &format!("{target:x}")]).ok()?;
         None
     };
-    clock::wait_for(TIMEOUT, has_led).context("the leader of the store does not move")
+    clock::wait_for(TIMEOUT, has_led).context("the leader of the store does not move")?;
+    sleep(SETTLE_TIME);
+    network.members.iter().try_for_each(|member| member.wait_for_state("healthy"))
 }
 
 /// The time from an update of an emulated mobile router beside the router of a place until its acknowledgement, milliseconds.
