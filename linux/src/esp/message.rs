@@ -165,7 +165,7 @@ impl Xfrm {
         match self.request(NEW_ASSOCIATION, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, &body) {
             Ok(_) => Ok(true),
             Err((Errno::EEXIST, _)) => Ok(false),
-            Err((_, why)) => Err(refused("security association", why)),
+            Err((_, why)) => Err(Error::new("security association", why)),
         }
     }
 
@@ -190,7 +190,7 @@ impl Xfrm {
         match self.request(GET_ASSOCIATION, NLM_F_ACK, &association_id(id)) {
             Ok(replies) => Ok(replies.iter().find_map(|reply| Association::read(reply))),
             Err((Errno::ESRCH, _)) => Ok(None),
-            Err((_, why)) => Err(refused("security association", why)),
+            Err((_, why)) => Err(Error::new("security association", why)),
         }
     }
 
@@ -200,7 +200,7 @@ impl Xfrm {
     /// The kernel's.
     pub(super) fn all(&mut self) -> Result<Vec<Association>, Error> {
         let replies = self.request(GET_ASSOCIATION, NLM_F_DUMP, &[]);
-        let replies = replies.map_err(|(_, why)| refused("security associations", why))?;
+        let replies = replies.map_err(|(_, why)| Error::new("security associations", why))?;
         Ok(replies.iter().filter_map(|reply| Association::read(reply)).collect())
     }
 
@@ -223,7 +223,7 @@ impl Xfrm {
         for family in FAMILIES {
             let body = [&policy(family)[..], &attributes].concat();
             let done = self.request(UPDATE_POLICY, NLM_F_ACK, &body);
-            done.map_err(|(_, why)| refused("security policy", why))?;
+            done.map_err(|(_, why)| Error::new("security policy", why))?;
         }
         Ok(())
     }
@@ -245,7 +245,7 @@ impl Xfrm {
     /// The kernel's.
     pub(super) fn with_policies(&mut self) -> Result<Vec<u32>, Error> {
         let replies = self.request(GET_POLICY, NLM_F_DUMP, &[]);
-        let replies = replies.map_err(|(_, why)| refused("security policies", why))?;
+        let replies = replies.map_err(|(_, why)| Error::new("security policies", why))?;
         let mut found: Vec<u32> = replies.iter().filter_map(|reply| policy_owner(reply)).collect();
         found.sort_unstable();
         found.dedup();
@@ -255,7 +255,7 @@ impl Xfrm {
     fn forgiving(&mut self, kind: u16, body: &[u8]) -> Result<(), Error> {
         match self.request(kind, NLM_F_ACK, body) {
             Ok(_) | Err((Errno::ESRCH | Errno::ENOENT, _)) => Ok(()),
-            Err((_, why)) => Err(refused("IPsec", why)),
+            Err((_, why)) => Err(Error::new("IPsec", why)),
         }
     }
 
@@ -267,10 +267,6 @@ impl Xfrm {
         exchange(&self.socket, &request, self.sequence, take)?;
         Ok(replies)
     }
-}
-
-fn refused(what: &str, why: String) -> Error {
-    Error::new(what, why)
 }
 
 /// `struct xfrm_selector` for all packets of a family; 0 for both.

@@ -365,7 +365,7 @@ fn ids(pair: &Pair) -> [AssociationId; 2] {
 }
 
 /// Adds a pair to the kernel, or finds one of an earlier daemon there. That of a journal has no keys: without the kernel's associations
-/// nothing leaves by its path until keys are agreed anew.
+/// its path sends nothing until the next update has agreed on new keys.
 fn add_pair(xfrm: &mut Xfrm, interface_id: u32, path: &TunnelPath, pair: &EspPair) -> Result<Pair, Error> {
     let spis: Spis = (pair.inbound, pair.outbound);
     let mut wanted = Pair::new(spis, path.local, path.remote, 0);

@@ -4,7 +4,9 @@
 //! own, for AES-GCM (RFC 4106): no nonce is used twice with a key, whatever the two ends count.
 
 use super::key_agreement::{EphemeralSecret, Point};
+use crate::base::rng::Entropy;
 use roam6_wire::mobility::EspKey;
+use roam6_wire::mobility::esp::FIRST_SPI;
 use roam6_wire::{Bid, HomeAddress};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -59,6 +61,15 @@ impl From<&EspKey> for EspEnd {
 }
 
 impl EspEnd {
+    /// A new private key, and what is told of it: its public key, and a random SPI that is not reserved (RFC 4303 §2.1).
+    pub fn generate(entropy: &mut Entropy) -> Option<(EphemeralSecret, EspEnd)> {
+        let secret = EphemeralSecret::generate(entropy);
+        let random = entropy.below((1 << 32) - u64::from(FIRST_SPI));
+        let spi = u32::try_from(random).ok()?.checked_add(FIRST_SPI)?;
+        let end = EspEnd { spi, point: secret.point()? };
+        Some((secret, end))
+    }
+
     /// The option that tells it; `answers` is the SPI of the offer that it answers, 0 for an offer.
     pub fn option(&self, bid: Bid, answers: u32) -> EspKey {
         EspKey { bid, spi: self.spi, answers, point: self.point.0 }
@@ -107,7 +118,6 @@ impl fmt::Debug for AssociationKey {
 mod tests {
     use super::*;
     use crate::base::hex;
-    use crate::base::rng::Entropy;
 
     fn end(spi: u32, secret: &EphemeralSecret) -> EspEnd {
         EspEnd { spi, point: secret.point().unwrap() }

@@ -326,7 +326,9 @@ impl LocationTableEntry {
 
     /// Selects another next hop if no interface receives it by the present one any more.
     fn select_next_hop(&mut self, now: Time) {
-        self.neighbour = self.neighbour.and_then(|(hop, at)| self.receptions.best(now, Some(hop)).map(|hop| (hop, at)));
+        if let Some((hop, received)) = self.neighbour.filter(|(hop, _)| !self.receptions.contains(*hop)) {
+            self.neighbour = self.receptions.best(now, Some(hop)).map(|other| (other, received));
+        }
     }
 
     /// The place, extrapolated by the speed and heading of its position vector.

@@ -39,6 +39,11 @@ impl Receptions {
         }
     }
 
+    /// Whether frames of this next hop are received.
+    pub(super) fn contains(&self, hop: Hop) -> bool {
+        self.0.iter().any(|known| known.hop == hop)
+    }
+
     /// Forgets the next hops that are lost.
     pub(super) fn forget(&mut self, is_lost: impl Fn(Hop) -> bool) {
         self.0.retain(|known| !is_lost(known.hop));

@@ -112,7 +112,7 @@ impl Binding {
     }
 
     /// When a refresh is to be requested; `None` if it was requested already. Restored paths whose keys are written nowhere are
-    /// refreshed at once, so that keys are agreed anew: the host may have lost their associations.
+    /// refreshed at once, so that new keys are agreed: the host may have lost their associations.
     pub(super) fn refresh_request_at(&self) -> Option<Time> {
         let current = self.current.as_ref().filter(|_| !self.refresh_requested && self.pending.is_none())?;
         let expires = current.expires()?;

@@ -11,12 +11,10 @@ use crate::contract::config::encryption::MAX_WIREGUARD_BID;
 use crate::contract::config::nemo::EncryptionMethod;
 use crate::contract::item::tunnel::esp_mtu;
 use crate::contract::item::{BindingRecord, Encap, EspPair, TunnelPath};
-use crate::crypto::key_agreement::EphemeralSecret;
 use crate::crypto::path_esp::{EspAgreement, EspEnd, EspKeys};
 use crate::nemo::path_secret;
 use roam6_wire::Bid;
 use roam6_wire::Ipv4Endpoint;
-use roam6_wire::mobility::esp::FIRST_SPI;
 use roam6_wire::mobility::{EspKey, MobilityOption};
 
 impl HomeAgent {
@@ -67,9 +65,8 @@ impl HomeAgent {
         bid: Bid,
         offer: &EspKey,
     ) -> Option<AgreedEsp> {
-        let secret = EphemeralSecret::generate(&mut self.entropy);
-        let spi = u32::try_from(self.entropy.below((1 << 32) - u64::from(FIRST_SPI))).ok()?.checked_add(FIRST_SPI)?;
-        let (router, agent) = (EspEnd::from(offer), EspEnd { spi, point: secret.point()? });
+        let (secret, agent) = EspEnd::generate(&mut self.entropy)?;
+        let router = EspEnd::from(offer);
         let authenticator = path_secret(&answer.authentication)?;
         let agreement = EspAgreement { authenticated_by: &authenticator, home: request.home, bid, router, agent };
         let keys = Some(EspKeys::agree(&secret, &agreement, true)?);

@@ -15,7 +15,6 @@ use crate::crypto::key_agreement::EphemeralSecret;
 use crate::crypto::path_esp::{EspAgreement, EspEnd, EspKeys};
 use core::time::Duration;
 use roam6_wire::Bid;
-use roam6_wire::mobility::esp::FIRST_SPI;
 use roam6_wire::mobility::{BindingAcknowledgement, EspKey, MobilityOption};
 use std::net::Ipv6Addr;
 
@@ -60,7 +59,7 @@ impl MobileRouter {
         if !self.encrypts_by_esp() {
             return Vec::new();
         }
-        // A pair is used once: who returns to a former home agent agrees anew.
+        // A pair is used once: a mobile router that returns to a former home agent makes new offers.
         let serving = self.registration.serving_home_agent();
         self.esp_paths.0.retain(|known| known.home_agent == wanted.home_agent || Some(known.home_agent) == serving);
         let away = wanted.care_of().iter().filter(|care_of| !care_of.on_home_link && !care_of.is_observed());
@@ -88,10 +87,7 @@ impl MobileRouter {
         let entry = match known {
             Some(known) if repeats(&known) => known,
             known => {
-                let secret = EphemeralSecret::generate(&mut self.entropy);
-                let spi =
-                    u32::try_from(self.entropy.below((1 << 32) - u64::from(FIRST_SPI))).ok()?.checked_add(FIRST_SPI)?;
-                let end = EspEnd { spi, point: secret.point()? };
+                let (secret, end) = EspEnd::generate(&mut self.entropy)?;
                 let offer = Offer { care_of, made: now, is_stale: false, secret, end };
                 EspPath { home_agent: path.0, bid: path.1, offer, pair: known.and_then(|known| known.pair) }
             }

@@ -22,7 +22,7 @@ fn offers(update: &Update) -> Vec<EspKey> {
     keys.collect()
 }
 
-/// The private key of the home agent's `number`-th answer, and what it tells of it.
+/// The private key of the home agent's `number`-th answer, and the SPI and public key in that answer.
 fn answer(number: u32) -> (EphemeralSecret, EspEnd) {
     let secret = EphemeralSecret::generate(&mut Entropy::seed_from_u64(number.into()));
     let point = secret.point().unwrap();
