@@ -39,6 +39,7 @@ enum Command {
     /// Lists the experiments.
     List,
     /// Runs one experiment and prints its summary.
+    #[command(after_help = "Example: roam6-lab run mptcp/bonding --quick --part goodput")]
     Run {
         /// Its name, as listed by `list`.
         name: String,
@@ -48,6 +49,9 @@ enum Command {
         /// Fewer repetitions: about a minute.
         #[arg(long)]
         quick: bool,
+        /// Runs only the parts that have TEXT in their names, as the progress shows them.
+        #[arg(long, value_name = "TEXT")]
+        part: Option<String>,
     },
     /// Runs every experiment and writes one page of all figures, with the papers' values and the bounds. Continues where it was
     /// stopped.
@@ -150,22 +154,25 @@ fn execute(command: Command) -> Result<bool> {
             clap_complete::generate(shell, &mut Arguments::command(), "roam6-lab", &mut std::io::stdout());
             Ok(true)
         }
-        Command::Run { name, json, quick } => run_experiment(&name, json.as_deref(), quick),
+        Command::Run { name, json, quick, part } => run_experiment(&name, json.as_deref(), quick, part.as_deref()),
     }
 }
 
-fn run_experiment(name: &str, json: Option<&Path>, quick: bool) -> Result<bool> {
+fn run_experiment(name: &str, json: Option<&Path>, quick: bool, part: Option<&str>) -> Result<bool> {
     let Some(experiment) = experiments::ALL.iter().find(|experiment| experiment.name == name) else {
         bail!("no experiment '{name}'; `roam6-lab list` shows them");
     };
     bed::sandbox::enter()?;
-    let mut run = run::Run::begin(name, quick);
+    let mut run = run::Run::begin(name, quick, part);
     if let Err(error) = (experiment.run)(&mut run) {
         if run.summary.is_empty() {
             return Err(error);
         }
         // The figures measured before it are kept.
         run.faults.push(format!("{error:#}"));
+    }
+    if let Some(why) = run.missing_part() {
+        bail!("{why}");
     }
     if let Some(path) = json {
         run.write(path)?;

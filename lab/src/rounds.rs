@@ -165,7 +165,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn growing(budget: u32) -> Rounds {
-        let run = Run::begin("nemo/throughput", true);
+        let run = Run::begin("nemo/throughput", true, None);
         Rounds::new(&run, LOOKS.to_vec(), REPEATED, SECOND * budget)
     }
 
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(kept, [false, false, false, false, true, true]);
         assert_eq!((rounds.repeated, rounds.disturbed, rounds.kept), (4, 2, 2));
         assert!(growing(5).keep_at(Some(disturbed), SECOND), "no time");
-        let mut fixed = Rounds::fixed(&Run::begin("nemo/throughput", true), 6);
+        let mut fixed = Rounds::fixed(&Run::begin("nemo/throughput", true, None), 6);
         assert!(fixed.keep_at(Some(disturbed), SECOND));
     }
 }

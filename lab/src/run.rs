@@ -21,6 +21,10 @@ pub(crate) struct Run {
     pub(crate) experiment: String,
     /// Whether the quick variant is requested, under a minute.
     pub(crate) quick: bool,
+    /// Text in the names of the parts that are to run; `None`: all run.
+    pub(crate) part: Option<String>,
+    /// The parts that the experiment has.
+    parts: Vec<String>,
     /// One object for each measured case.
     pub(crate) rows: Vec<Value>,
     /// The figures that are compared with bounds.
@@ -40,13 +44,14 @@ pub(crate) struct Run {
 
 impl Run {
     /// Begins a run of an experiment now.
-    pub(crate) fn begin(experiment: &str, quick: bool) -> Run {
+    pub(crate) fn begin(experiment: &str, quick: bool, part: Option<&str>) -> Run {
         let load = read_trimmed("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned();
         let (progress, began) = (Progress::new(), clock::now());
         let (summary, estimates) = (Map::new(), Map::new());
         let (rows, faults, rounds) = (Vec::new(), Vec::new(), Vec::new());
         let (experiment, watch) = (experiment.to_owned(), Watch::begin());
-        Run { experiment, quick, rows, summary, estimates, faults, rounds, progress, watch, began, load }
+        let (part, parts) = (part.map(str::to_owned), Vec::new());
+        Run { experiment, quick, part, parts, rows, summary, estimates, faults, rounds, progress, watch, began, load }
     }
 
     /// Sets the number of steps that the experiment has.
@@ -61,11 +66,29 @@ impl Run {
 
     /// Runs the parts of an experiment, a step each. One that fails is a fault, and hides no figure of another one.
     pub(crate) fn run_parts(&mut self, parts: &[Part]) {
-        self.set_steps(parts.len());
-        for (name, part) in parts {
+        let selected: Vec<&Part> = parts.iter().filter(|(name, _)| self.selects(name)).collect();
+        self.set_steps(selected.len());
+        for (name, part) in selected {
             self.step(name);
             self.run_part(name, *part);
         }
+    }
+
+    /// Whether a part is to run.
+    pub(crate) fn selects(&mut self, part: &str) -> bool {
+        self.parts.push(part.to_owned());
+        self.part.as_ref().is_none_or(|text| part.contains(text))
+    }
+
+    /// Why nothing ran: no part has the text in its name.
+    pub(crate) fn missing_part(&self) -> Option<String> {
+        let text = self.part.as_ref().filter(|text| !self.parts.iter().any(|part| part.contains(*text)))?;
+        Some(match self.parts.is_empty() {
+            true => format!("{} has no parts; leave out --part", self.experiment),
+            false => {
+                format!("no part of {} has '{text}' in its name; it has: {}", self.experiment, self.parts.join("; "))
+            }
+        })
     }
 
     /// Runs a part that shows its own steps. If it fails, that is a fault.
@@ -125,6 +148,7 @@ impl Run {
         let document = json!({
             "experiment": self.experiment,
             "quick": self.quick,
+            "part": self.part,
             "seconds": round(self.began.elapsed().as_secs_f64()),
             "machine": machine(&self.load, self.watch.end().to_json()),
             "rounds": self.rounds,
@@ -198,7 +222,7 @@ mod tests {
 
     #[test]
     fn an_unsound_run_lists_its_faults() {
-        let mut run = Run::begin("nemo/handover", true);
+        let mut run = Run::begin("nemo/handover", true, None);
         run.require(true, || unreachable!());
         assert!(run.is_sound() && run.faults.is_empty());
         run.require(1 > 2, || "1 is not more than 2".to_owned());

@@ -27,6 +27,7 @@ pub(super) fn run_again(run: &Run, processors: Processors, limit: Duration) -> R
     command.args((processors == Processors::Counted).then_some("-i"));
     command.args(["env", &format!("{}=1", clock::EMULATED_VARIABLE), "bash", "-c", INSIDE, "lab"]);
     command.arg(std::env::current_exe()?).args(["run", &run.experiment]).args(run.quick.then_some("--quick"));
+    command.args(run.part.iter().flat_map(|part| ["--part", part]));
     result_of(&mut command)
 }
 

@@ -90,13 +90,18 @@ impl RouterTaps {
 impl RegistrationLoad {
     /// Starts the home agent, with its journal in `disk` if given, otherwise in memory.
     pub(crate) fn start(size: u32, disk: Option<&Path>) -> Result<RegistrationLoad> {
+        RegistrationLoad::start_with(size, disk, "")
+    }
+
+    /// [`RegistrationLoad::start`]; `more` is added to the configuration of the home agent.
+    pub(crate) fn start_with(size: u32, disk: Option<&Path>, more: &str) -> Result<RegistrationLoad> {
         let host = Host::new(&format!("ha{size}"))?;
         let taps = RouterTaps::open(&host)?;
         let table = host.folder().join("mobiles.toml");
         fs::write(&table, prefix_table(size)?)?;
         fs::set_permissions(&table, fs::Permissions::from_mode(0o600))?;
         let config = format!(
-            "[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nprefix_table = \"{}\"\nmax_bindings = {size}\nmax_update_rate = 100000\n",
+            "[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nprefix_table = \"{}\"\nmax_bindings = {size}\nmax_update_rate = 100000\n{more}",
             table.display()
         );
         let daemon = match disk {
