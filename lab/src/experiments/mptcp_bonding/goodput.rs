@@ -5,8 +5,8 @@ use crate::topology::bonding::{ALONE, BONDED, BondingBed, link};
 use crate::topology::uplinks::Family;
 
 /// Until a connection is at its rate, and for how long that is measured, in a quick and in a full run.
-const WARM_UP: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(6)];
-const SPAN: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(20)];
+const WARM_UP: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(5)];
+const SPAN: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(8)];
 /// Rounds of a full run.
 const ROUNDS: usize = 6;
 

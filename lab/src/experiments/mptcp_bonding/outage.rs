@@ -13,19 +13,22 @@ const DARK: Duration = Duration::from_secs(15);
 const DARK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Until an uplink that is back is used: probes of a lost path are a second apart, and then it has to answer.
 const RETURN_TIME: Duration = Duration::from_secs(25);
-/// Losses of each uplink, of each kind, in each direction.
-const LOSSES: [usize; 2] = [2, 13];
+/// Connections in each direction, each in networks of its own.
+const CONNECTIONS: [usize; 2] = [1, 3];
+/// Losses of each uplink, of each kind, under one connection. After more of them damping withholds the uplink for longer than
+/// [`RETURN_TIME`].
+const LOSSES: usize = 2;
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
     let mut stalls: [Vec<f64>; 2] = Default::default();
     let (mut lived, mut tried, mut returned) = (0, 0, 0);
-    let losses = if run.quick { LOSSES[0] } else { LOSSES[1] };
-    for upward in [true, false] {
+    let connections = if run.quick { CONNECTIONS[0] } else { CONNECTIONS[1] };
+    for upward in [true, false].into_iter().cycle().take(2 * connections) {
         let bed = BondingBed::new([link(20, 40), link(30, 80)])?;
         let transfer = bed.send(upward, BONDED)?;
         bed.wait_for_subflows(RETURN_TIME)?;
         sleep(WARM_UP);
-        for (number, uplink) in (0..2 * losses).zip([0, 1].into_iter().cycle()) {
+        for (number, uplink) in (0..2 * LOSSES).zip([0, 1].into_iter().cycle()) {
             for (black_hole, of) in [false, true].into_iter().zip(&mut stalls) {
                 let silence = lose(&bed, &transfer, uplink, black_hole)?;
                 of.push(silence);
