@@ -49,7 +49,8 @@ enum Command {
         /// Fewer repetitions: about a minute.
         #[arg(long)]
         quick: bool,
-        /// Runs only the parts that have TEXT in their names, as the progress shows them.
+        /// Runs only the parts that have TEXT in their names, as the progress shows them; mptcp/bonding and nemo/encrypted have
+        /// parts.
         #[arg(long, value_name = "TEXT")]
         part: Option<String>,
     },
@@ -162,6 +163,9 @@ fn run_experiment(name: &str, json: Option<&Path>, quick: bool, part: Option<&st
     let Some(experiment) = experiments::ALL.iter().find(|experiment| experiment.name == name) else {
         bail!("no experiment '{name}'; `roam6-lab list` shows them");
     };
+    if part.is_some() && !experiments::WITH_PARTS.contains(&name) {
+        bail!("{name} has no parts; leave out --part");
+    }
     bed::sandbox::enter()?;
     let mut run = run::Run::begin(name, quick, part);
     if let Err(error) = (experiment.run)(&mut run) {

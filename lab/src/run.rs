@@ -83,12 +83,7 @@ impl Run {
     /// Why nothing ran: no part has the text in its name.
     pub(crate) fn missing_part(&self) -> Option<String> {
         let text = self.part.as_ref().filter(|text| !self.parts.iter().any(|part| part.contains(*text)))?;
-        Some(match self.parts.is_empty() {
-            true => format!("{} has no parts; leave out --part", self.experiment),
-            false => {
-                format!("no part of {} has '{text}' in its name; it has: {}", self.experiment, self.parts.join("; "))
-            }
-        })
+        Some(format!("no part of {} has '{text}' in its name; it has: {}", self.experiment, self.parts.join("; ")))
     }
 
     /// Runs a part that shows its own steps. If it fails, that is a fault.

@@ -104,6 +104,9 @@ pub(crate) enum Place {
     Boards,
 }
 
+/// Those of which parts can be run alone.
+pub(crate) const WITH_PARTS: [&str; 2] = ["mptcp/bonding", "nemo/encrypted"];
+
 /// Makes the table of experiments from modules, names, kinds, places and descriptions.
 macro_rules! experiments {
     ($($module:ident, $name:literal, $kind:ident, $place:ident, $about:literal;)*) => {
