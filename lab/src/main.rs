@@ -21,7 +21,7 @@ mod threads;
 mod topology;
 mod ui;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -163,8 +163,11 @@ fn run_experiment(name: &str, json: Option<&Path>, quick: bool, part: Option<&st
     let Some(experiment) = experiments::ALL.iter().find(|experiment| experiment.name == name) else {
         bail!("no experiment '{name}'; `roam6-lab list` shows them");
     };
-    if part.is_some() && !experiments::WITH_PARTS.contains(&name) {
-        bail!("{name} has no parts; leave out --part");
+    if let Some(text) = part {
+        let parts = experiments::parts_of(name);
+        ensure!(!parts.is_empty(), "{name} has no parts; leave out --part");
+        let is_there = parts.iter().any(|part| part.contains(text));
+        ensure!(is_there, "no part of {name} has '{text}' in its name; it has: {}", parts.join("; "));
     }
     bed::sandbox::enter()?;
     let mut run = run::Run::begin(name, quick, part);
@@ -174,9 +177,6 @@ fn run_experiment(name: &str, json: Option<&Path>, quick: bool, part: Option<&st
         }
         // The figures measured before it are kept.
         run.faults.push(format!("{error:#}"));
-    }
-    if let Some(why) = run.missing_part() {
-        bail!("{why}");
     }
     if let Some(path) = json {
         run.write(path)?;

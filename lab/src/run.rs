@@ -23,8 +23,6 @@ pub(crate) struct Run {
     pub(crate) quick: bool,
     /// Text in the names of the parts that are to run; `None`: all run.
     pub(crate) part: Option<String>,
-    /// The parts that the experiment has.
-    parts: Vec<String>,
     /// One object for each measured case.
     pub(crate) rows: Vec<Value>,
     /// The figures that are compared with bounds.
@@ -50,8 +48,8 @@ impl Run {
         let (summary, estimates) = (Map::new(), Map::new());
         let (rows, faults, rounds) = (Vec::new(), Vec::new(), Vec::new());
         let (experiment, watch) = (experiment.to_owned(), Watch::begin());
-        let (part, parts) = (part.map(str::to_owned), Vec::new());
-        Run { experiment, quick, part, parts, rows, summary, estimates, faults, rounds, progress, watch, began, load }
+        let part = part.map(str::to_owned);
+        Run { experiment, quick, part, rows, summary, estimates, faults, rounds, progress, watch, began, load }
     }
 
     /// Sets the number of steps that the experiment has.
@@ -75,15 +73,8 @@ impl Run {
     }
 
     /// Whether a part is to run.
-    pub(crate) fn selects(&mut self, part: &str) -> bool {
-        self.parts.push(part.to_owned());
+    pub(crate) fn selects(&self, part: &str) -> bool {
         self.part.as_ref().is_none_or(|text| part.contains(text))
-    }
-
-    /// Why nothing ran: no part has the text in its name.
-    pub(crate) fn missing_part(&self) -> Option<String> {
-        let text = self.part.as_ref().filter(|text| !self.parts.iter().any(|part| part.contains(*text)))?;
-        Some(format!("no part of {} has '{text}' in its name; it has: {}", self.experiment, self.parts.join("; ")))
     }
 
     /// Runs a part that shows its own steps. If it fails, that is a fault.

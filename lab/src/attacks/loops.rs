@@ -2,12 +2,12 @@
 
 use super::{Outsider, attacker_address, insider};
 use crate::bed::Daemon;
-use crate::load::forge::UpdateRequest;
+use crate::load::forge::{UpdateRequest, bid_option};
 use crate::topology::nemo::{NO_DAD, NemoNetwork, home_address, mobile_network};
 use anyhow::Result;
 use roam6_wire::ip6::{self, Header, protocol};
-use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status};
-use roam6_wire::{Bid, Prefix, Sequence};
+use roam6_wire::mobility::MobilityOption;
+use roam6_wire::{Prefix, Sequence};
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
 use std::thread::sleep;
@@ -70,17 +70,6 @@ fn register_both(outsider: &mut Outsider, care_of: [Ipv6Addr; 2]) -> Result<Vec<
 
 fn request() -> UpdateRequest {
     UpdateRequest::new(Sequence(0))
-}
-
-fn bid_option(bid: u16, care_of: Ipv6Addr) -> MobilityOption {
-    MobilityOption::BindingIdentifier(BindingIdentifier {
-        bid: Bid(bid),
-        status: Status::ACCEPTED,
-        simultaneous_home: false,
-        // The first is preferred.
-        priority: u8::try_from(bid).unwrap_or(0),
-        care_of: CareOfField::V6(care_of),
-    })
 }
 
 /// An address in /64 number `subnet` of the mobile network of vehicle `number`.

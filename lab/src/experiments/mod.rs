@@ -104,8 +104,14 @@ pub(crate) enum Place {
     Boards,
 }
 
-/// Those of which parts can be run alone.
-pub(crate) const WITH_PARTS: [&str; 2] = ["mptcp/bonding", "nemo/encrypted"];
+/// The parts of an experiment that can be run alone; most have none.
+pub(crate) fn parts_of(experiment: &str) -> Vec<&'static str> {
+    match experiment {
+        "mptcp/bonding" => mptcp_bonding::parts().collect(),
+        "nemo/encrypted" => nemo_encrypted::parts().collect(),
+        _ => Vec::new(),
+    }
+}
 
 /// Makes the table of experiments from modules, names, kinds, places and descriptions.
 macro_rules! experiments {

@@ -3,8 +3,10 @@
 use crate::clock;
 use roam6_proto::crypto::authenticator::{Timestamp, authenticate};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
-use roam6_wire::mobility::{BindingAcknowledgement, BindingUpdate, Message, MobilityOption, UpdateFlags};
-use roam6_wire::{CareOfAddress, HomeAddress, Sequence};
+use roam6_wire::mobility::{
+    BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, Message, MobilityOption, Status, UpdateFlags,
+};
+use roam6_wire::{Bid, CareOfAddress, HomeAddress, Sequence};
 use std::net::Ipv6Addr;
 
 /// A mobile router that this program emulates.
@@ -105,6 +107,18 @@ impl UpdateRequest {
     pub(crate) fn deregistration(sequence: Sequence) -> UpdateRequest {
         UpdateRequest { lifetime_units: 0, ..UpdateRequest::new(sequence) }
     }
+}
+
+/// The Binding Identifier option of a care-of address (RFC 5648 §4.1).
+pub(crate) fn bid_option(bid: u16, care_of: Ipv6Addr) -> MobilityOption {
+    MobilityOption::BindingIdentifier(BindingIdentifier {
+        bid: Bid(bid),
+        status: Status::ACCEPTED,
+        simultaneous_home: false,
+        // The first is preferred.
+        priority: u8::try_from(bid).unwrap_or(0),
+        care_of: CareOfField::V6(care_of),
+    })
 }
 
 /// Destination, status and sequence number of the Binding Acknowledgement in `packet`; `None` if it is another packet.

@@ -20,6 +20,11 @@ const PARTS: [Part; 7] = [
     ("idle connections", idle::measure),
 ];
 
+/// Their names.
+pub(super) fn parts() -> impl Iterator<Item = &'static str> {
+    PARTS.into_iter().map(|(name, _)| name)
+}
+
 pub(super) fn run(run: &mut Run) -> Result<()> {
     run.run_parts(&PARTS);
     Ok(())

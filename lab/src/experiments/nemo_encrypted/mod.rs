@@ -1,6 +1,7 @@
 //! Encryption by one switch (docs/encryption.md): what an observer of the visited links reads, what moves and the renewal of
 //! session keys lose, how much later than without encryption packets pass, what replays and downgrades reach, what paths cost a
-//! home agent, and the instructions for each packet beside those of WireGuard alone. On a kernel without WireGuard it runs itself in a virtual machine.
+//! home agent, and the instructions for each packet beside those of WireGuard alone. On a kernel without WireGuard it runs itself in a
+//! virtual machine.
 
 mod attacks;
 mod cost;
@@ -43,9 +44,13 @@ const FIGURES: [&str; 10] = [
     "kb_per_path",
 ];
 
+/// The names of all parts.
+pub(super) fn parts() -> impl Iterator<Item = &'static str> {
+    PARTS.into_iter().map(|(name, ..)| name).chain([INSTRUCTIONS])
+}
+
 pub(super) fn run(run: &mut Run) -> Result<()> {
     if clock::counts_instructions() {
-        run.selects(INSTRUCTIONS);
         return cost::measure(run);
     }
     let missing = Forwarding::WireGuard.unavailable_reason()?;
@@ -57,7 +62,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         }
         return Ok(());
     }
-    if PARTS.map(|(name, ..)| run.selects(name)).contains(&true) {
+    if PARTS.iter().any(|(name, ..)| run.selects(name)) {
         match missing {
             None => run_parts(run),
             Some(_) => measure_elsewhere(run, Processors::Timed),

@@ -2,10 +2,10 @@
 //! with it. No session is opened: the kernel's state of a peer is there before its first handshake.
 
 use crate::experiments::prelude::*;
-use crate::load::forge::{UpdateRequest, parse_acknowledgement};
+use crate::load::forge::{UpdateRequest, bid_option, parse_acknowledgement};
 use crate::load::registrations::{RegistrationLoad, care_of, synthetic_router};
 use roam6_proto::contract::config::encryption::WIREGUARD_PORT;
-use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status, WireguardKey};
+use roam6_wire::mobility::{MobilityOption, WireguardKey};
 use roam6_wire::{Bid, CareOfAddress};
 use std::collections::BTreeSet;
 use std::fs;
@@ -77,8 +77,8 @@ fn register(load: &mut RegistrationLoad, numbers: &[u32], bid: u16, encrypts: bo
         *slot = slot.next();
         let mut router = synthetic_router(*number);
         router.care_of = care_of(u32::from(bid) * ROUTERS + number);
-        let mut options = vec![identifier(bid, router.care_of)];
-        options.extend(encrypts.then(|| public_key(*number, bid)));
+        let mut options = vec![bid_option(bid, router.care_of.0)];
+        options.extend(encrypts.then(|| public_key(bid, router.care_of)));
         let request = UpdateRequest { options, ..UpdateRequest::new(*slot) };
         load.taps.uplink.send(&router.signed_update(&request))?;
         waiting.insert(router.care_of);
@@ -97,21 +97,10 @@ fn register(load: &mut RegistrationLoad, numbers: &[u32], bid: u16, encrypts: bo
     Ok(())
 }
 
-fn identifier(bid: u16, care_of: CareOfAddress) -> MobilityOption {
-    MobilityOption::BindingIdentifier(BindingIdentifier {
-        bid: Bid(bid),
-        status: Status::ACCEPTED,
-        simultaneous_home: false,
-        priority: 0,
-        care_of: CareOfField::V6(care_of.0),
-    })
-}
-
 /// Another key for each path; nobody has the private one.
-fn public_key(number: u32, bid: u16) -> MobilityOption {
+fn public_key(bid: u16, care_of: CareOfAddress) -> MobilityOption {
     let mut public_key = [0; 32];
-    let words = [number.to_be_bytes(), u32::from(bid).to_be_bytes()].concat();
-    public_key.iter_mut().zip(words).for_each(|(octet, word)| *octet = word);
+    public_key.iter_mut().zip(care_of.0.octets()).for_each(|(octet, known)| *octet = known);
     MobilityOption::WireguardKey(WireguardKey { bid: Bid(bid), port: WIREGUARD_PORT + bid, public_key })
 }
 
