@@ -47,7 +47,7 @@ pub(crate) struct NemoNetwork {
     /// The home agent's port towards the backbone.
     pub(crate) uplink_port: Port,
     /// The link between the correspondent and the backbone.
-    correspondent_link: Segment,
+    pub(crate) correspondent_link: Segment,
     /// The access networks.
     pub(crate) visited: [AccessNetwork; 2],
     /// The home agent's host.

@@ -35,7 +35,7 @@ pub(super) struct Connection {
     pub(super) outbound: Direction,
     pub(super) inbound: Direction,
     pub(super) since: Time,
-    /// Whether the buffers of the bearer are large.
+    /// Whether the buffers are those of a destination that has read much.
     enlarged: bool,
 }
 
@@ -62,7 +62,7 @@ impl Link {
             && connection.outbound.octets.max(connection.inbound.octets) >= sockets::MUCH
         {
             connection.enlarged = true;
-            sockets::set_buffers(&self.bearer, sockets::LARGE_SEND_BUFFER, sockets::LARGE_RECEIVE_BUFFER);
+            sockets::enlarge_buffers(&self.bearer, &connection.plain);
         }
     }
 }

@@ -10,6 +10,7 @@ use nix::sys::socket::{getsockopt, setsockopt};
 use roam6_proto::relay::Tuple;
 use roam6_wire::relay::{Answer, Connect};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// The mark of packets that are delivered to the relay, as in bpf/abi.h.
@@ -18,19 +19,27 @@ pub(super) const MARK: u32 = 0x7236_0000;
 /// Buffers, octets; the kernel takes twice as much, for its own structures too.
 ///
 /// A bearer needs the sum of the rates of all paths times the longest round trip, in which a queue may have 100 ms: what the other
-/// paths deliver meanwhile waits for the data of the slowest one. The buffers of a connection that begins are for 100 Mbit/s and
-/// 40 ms: what its destination does not read stands in them. The receive buffer of one whose destination has read much is for 100 Mbit/s
-/// and 300 ms. Its send buffer is smaller: the data of a path that fails are sent again behind what another one has queued.
-pub(super) const BEARER_BUFFER: Flag = 512 * 1024;
-pub(super) const LARGE_SEND_BUFFER: Flag = 1024 * 1024;
-pub(super) const LARGE_RECEIVE_BUFFER: Flag = 4 * 1024 * 1024;
+/// paths deliver meanwhile waits for the data of the slowest one. The buffers of a connection that begins are for 60 Mbit/s and
+/// 120 ms: what its destination does not read stands in them. The kernel bounds the window of a subflow by the receive buffer of its
+/// handshake for good. A receive buffer never shrinks: reordered data that were promised room exceed it then, and the kernel accepts
+/// not even the retransmission that they wait for. That of a bearer whose destination has read much is large, with room for the
+/// overhead of small segments. Its send buffer is smaller: the data of a path that fails are sent again behind what another one has queued.
+const RECEIVE_BUFFER: Flag = 592 * 1024;
+pub(super) const SEND_BUFFER: Flag = 512 * 1024;
+const LARGE_SEND_BUFFER: Flag = 1024 * 1024;
+const LARGE_RECEIVE_BUFFER: Flag = 4 * 1024 * 1024;
 /// Octets by which a destination has read much: more than all buffers on the way hold.
-pub(super) const MUCH: u64 = 4 * 1024 * 1024;
+pub(super) const MUCH: u64 = 5 * 512 * 1024;
 const PLAIN_BUFFER: Flag = 128 * 1024;
+/// For which the receive buffer of a plain connection has room, Mbit/s.
+const PLAIN_RATE: u64 = 100;
 /// Octets that are handed to a path no earlier than they can be sent; those in the buffer can still take another.
-const NOT_SENT_LOW_WATER: Flag = 128 * 1024;
+const NOT_SENT_LOW_WATER: Flag = 64 * 1024;
 /// linux/in6.h
 const IPV6_TRANSPARENT: Flag = 75;
+/// net/sock.h: the receive buffer is not the kernel's to size.
+const SOCK_RCVBUF_LOCK: Flag = 2;
+const TCPI_RTT: Range<usize> = 68..72;
 const BACKLOG: i32 = 1024;
 
 /// Closing a socket resets the connection, or ends it in order.
@@ -49,13 +58,39 @@ pub(super) fn tune_bearer(socket: &OwnedFd) {
     // Not every kernel has each of these for MPTCP; all work without.
     let _ = set(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
     let _ = set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, NOT_SENT_LOW_WATER);
+    let _ = set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER);
 }
 
-/// Sets the buffers of a bearer in use, octets, which may only grow: the kernel drops what it has promised room for, and the connection
-/// stalls. An idle one has the kernel's: those set before the handshake of a subflow bound its window for good.
-pub(super) fn set_buffers(bearer: &OwnedFd, send: Flag, receive: Flag) {
-    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send);
-    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, receive);
+/// Sets the send buffer of a bearer in use, octets.
+pub(super) fn set_send_buffer(bearer: &OwnedFd, octets: Flag) {
+    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, octets);
+}
+
+/// Enlarges the buffers of a bearer, and of its plain connection, whose destination has read much. The kernel sizes the send buffer of
+/// the latter.
+pub(super) fn enlarge_buffers(bearer: &OwnedFd, plain: &OwnedFd) {
+    set_send_buffer(bearer, LARGE_SEND_BUFFER);
+    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, LARGE_RECEIVE_BUFFER);
+    let _ = set(plain, libc::SOL_SOCKET, libc::SO_BUF_LOCK, SOCK_RCVBUF_LOCK);
+}
+
+/// Sizes the receive buffer of a plain connection for the round trip to its other end. The kernel would not raise the window by itself:
+/// it is bounded by the buffer of the handshake.
+pub(super) fn size_receive_buffer(plain: &OwnedFd) {
+    let product = round_trip_micros(plain).map_or(0, |micros| u64::from(micros) * PLAIN_RATE / 8);
+    let octets = Flag::try_from(product).unwrap_or(LARGE_RECEIVE_BUFFER).min(LARGE_RECEIVE_BUFFER);
+    if octets > PLAIN_BUFFER {
+        let _ = set(plain, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets);
+        let _ = set(plain, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, octets);
+    }
+}
+
+/// `tcpi_rtt` of `struct tcp_info` (linux/tcp.h).
+fn round_trip_micros(plain: &OwnedFd) -> Option<u32> {
+    let mut info = [0; TCPI_RTT.end];
+    sys::get_option(plain, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
+    let rtt = info.get(TCPI_RTT)?;
+    rtt.try_into().ok().map(u32::from_ne_bytes)
 }
 
 /// What all plain connections have. Keepalives are answered by the kernel of this host, so it has to send its own, or it would

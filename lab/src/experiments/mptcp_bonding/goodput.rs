@@ -3,10 +3,13 @@
 use crate::experiments::prelude::*;
 use crate::topology::bonding::{ALONE, BONDED, BondingBed, link};
 use crate::topology::uplinks::Family;
+use roam6_sim::LinkSpec;
 
 /// Until a connection is at its rate, and for how long that is measured, in a quick and in a full run.
 const WARM_UP: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(5)];
 const SPAN: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(8)];
+/// One-way delay between home agent and distant correspondent.
+const DISTANCE: Duration = Duration::from_millis(50);
 /// Rounds of a full run.
 const ROUNDS: usize = 6;
 
@@ -45,6 +48,15 @@ pub(super) fn measure_mixed(run: &mut Run) -> Result<()> {
     let bed = BondingBed::of_families([Family::Ipv6, Family::Nat], [link(20, 40), link(30, 80)])?;
     let [over_sum, _] = measure(run, &bed, "20/40 IPv6 + 30/80 IPv4 behind a NAT")?;
     run.estimate("mixed_families_over_sum", over_sum);
+    Ok(())
+}
+
+/// The data rate of the plain connection between relay and correspondent depends on its buffers, if its round trip is long.
+pub(super) fn measure_distant(run: &mut Run) -> Result<()> {
+    let bed = BondingBed::new([link(20, 40), link(30, 80)])?;
+    bed.network.emulator.shape(bed.network.correspondent_link, LinkSpec { delay: DISTANCE, ..LinkSpec::default() });
+    let [over_sum, _] = measure(run, &bed, "20/40 + 30/80, correspondent 100 ms from the home agent")?;
+    run.estimate("distant_over_sum", over_sum);
     Ok(())
 }
 

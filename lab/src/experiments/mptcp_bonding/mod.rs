@@ -10,10 +10,11 @@ mod setup;
 use crate::experiments::prelude::*;
 use crate::run::Part;
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     ("goodput of 20 Mbit/s 40 ms and 30 Mbit/s 80 ms", goodput::measure_usual),
     ("goodput of 50 Mbit/s 20 ms and 10 Mbit/s 160 ms", goodput::measure_unequal),
     ("goodput of an IPv6 and an IPv4 uplink behind a NAT", goodput::measure_mixed),
+    ("goodput with a distant correspondent", goodput::measure_distant),
     ("outages", outage::measure),
     ("set-up of connections", setup::measure),
     ("processor time", cost::measure),
