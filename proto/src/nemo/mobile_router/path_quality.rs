@@ -357,7 +357,7 @@ impl PathQuality {
     }
 
     /// The shortest round trip of the last minutes.
-    fn shortest(&self) -> Option<Duration> {
+    pub fn shortest(&self) -> Option<Duration> {
         self.shortest.0.into_iter().chain(self.shortest.1).min()
     }
 

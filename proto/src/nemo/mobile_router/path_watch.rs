@@ -4,6 +4,7 @@
 use super::MobileRouter;
 use super::forwarding::TUNNEL;
 use super::uplink::Uplink;
+use crate::contract::config::flow::has_bonding;
 use crate::contract::input::PathTraffic;
 use crate::contract::output::PathTrafficQuery;
 use crate::{LinkId, Outbox, Time};
@@ -15,6 +16,9 @@ const UNANSWERED_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::f
 
 /// Queries without an answer that are counted.
 const MAX_UNANSWERED: u32 = 10;
+
+/// A queue that the subflows of relayed connections may fill.
+const SUBFLOW_QUEUE: Duration = Duration::from_millis(150);
 
 /// When the traffic of the paths is read.
 #[derive(Debug, Default, Clone)]
@@ -55,14 +59,14 @@ impl MobileRouter {
         else {
             return;
         };
-        let replaceable = self.is_replaceable(link);
+        let (replaceable, queue) = (self.is_replaceable(link), self.queue_of_others());
         let Some(uplink) = self.uplink_on(link) else { return };
         if let Some(received) = traffic.last_received {
             uplink.prober.end_alarm(received);
         }
         let variation = uplink.prober.quality.jitter();
         if uplink.suspicion.receive(now, traffic, variation) && replaceable {
-            uplink.prober.raise_alarm(now);
+            uplink.prober.raise_alarm(now, queue);
         }
         if !uplink.suspicion.is_idle(now) {
             uplink.traffic.note_traffic(now);
@@ -87,13 +91,20 @@ impl MobileRouter {
         if !is_tested || !(self.is_replaceable(link) || self.home_agents.has_other()) {
             return;
         }
+        let queue = self.queue_of_others();
         if let Some(uplink) = self.uplink_on(link) {
-            uplink.prober.raise_alarm(now);
+            uplink.prober.raise_alarm(now, queue);
         }
         // What is received by the path ends the test.
         if self.path_watch.unanswered == 0 {
             self.path_watch.next = Some(now);
         }
+    }
+
+    /// How long packets may wait behind those that the counters of a path do not include: subflows of relayed connections fill the queue
+    /// of an uplink within a round trip, sooner than probes would show it.
+    fn queue_of_others(&self) -> Duration {
+        if has_bonding(&self.config.flows) { SUBFLOW_QUEUE } else { Duration::ZERO }
     }
 
     /// The interface by which a path leaves.

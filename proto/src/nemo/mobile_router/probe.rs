@@ -153,10 +153,11 @@ impl Prober {
         self.silent = false;
     }
 
-    /// Tests the path at once, unless it is down.
-    pub fn raise_alarm(&mut self, now: Time) {
+    /// Tests the path at once, unless it is down. `queue`: by how much the round trip may exceed the shortest one.
+    pub fn raise_alarm(&mut self, now: Time, queue: Duration) {
         if self.next_at.is_some() && !self.silent && self.alarm.is_none() {
-            self.alarm = Some(Alarm::raise(now, self.quality.timeout()));
+            let queued = self.quality.shortest().map(|shortest| shortest + queue);
+            self.alarm = Some(Alarm::raise(now, self.quality.timeout().max(queued.unwrap_or_default())));
         }
     }
 

@@ -1,5 +1,6 @@
 //! A path that stops to carry packets is found by its traffic, sooner than by probes at intervals.
 
+use super::bonding::bonded_flow;
 use super::mcoa::{ON_CELL, both, probes, sharing};
 use super::*;
 use crate::contract::config::nemo::ProbeConfig;
@@ -21,6 +22,8 @@ struct Traffic {
     cut: u64,
     /// Nothing is sent from then on.
     end: u64,
+    /// Delay of replies to probes by the first path after the cut; `None` if there are none.
+    queue: Option<u64>,
 }
 
 const ROUND_TRIP: u64 = 50;
@@ -56,18 +59,18 @@ impl Traffic {
 impl TestBed {
     /// Advances the time to `millis` with this traffic. Probes by the first path are answered until the cut.
     fn pass(&mut self, millis: u64, traffic: Traffic) -> Vec<Output> {
-        let (mut outputs, mut replies) = (Vec::new(), Vec::<(u64, icmp6::Echo)>::new());
+        let mut outputs = Vec::new();
         loop {
             let next = self.router.deadline().map_or(millis, |next| next.as_micros().div_ceil(1000));
-            let next = replies.iter().map(|(at, _)| *at).min().map_or(next, |reply| reply.min(next));
+            let next = self.replies.iter().map(|(at, _)| *at).min().map_or(next, |reply| reply.min(next));
             if next >= millis {
                 break;
             }
             self.now = self.now.max(at(next));
             let now = self.now.as_micros() / 1000;
             let mut round = self.feed(Input::Tick);
-            let (due, later) = replies.into_iter().partition(|(at, _)| *at <= now);
-            replies = later;
+            let (due, later): (Vec<_>, _) = self.replies.drain(..).partition(|(at, _)| *at <= now);
+            self.replies = later;
             for (_, echo) in due {
                 let (home_agent, home) = (ip("2001:db8::1"), ip("2001:db8::100"));
                 let reply = icmp6::Message::EchoReply(echo).emit(home_agent, home);
@@ -82,9 +85,8 @@ impl TestBed {
                 }
             }
             for (echo, _) in probes(&round) {
-                if echo.identifier == 2 || now < traffic.cut {
-                    replies.push((now + ROUND_TRIP, echo));
-                }
+                let queue = if echo.identifier == 2 || now < traffic.cut { Some(0) } else { traffic.queue };
+                self.replies.extend(queue.map(|queue| (now + ROUND_TRIP + queue, echo)));
             }
             for update in updates(&round) {
                 outputs.extend(self.acknowledge(&update, Status::ACCEPTED));
@@ -119,7 +121,7 @@ fn path_from_which_nothing_comes_back_is_left_at_once() {
     for spacing in [1, 10, 20] {
         let mut bench = both(config());
         let cut = 30_000;
-        let traffic = Traffic { from: 10_000, spacing, cut, end: NEVER };
+        let traffic = Traffic { from: 10_000, spacing, cut, end: NEVER, queue: None };
         bench.pass(cut, traffic);
         assert_ne!(bench.paths()[0].0, ip(ON_CELL));
         let (after, _) = bench.leaves(traffic);
@@ -128,9 +130,33 @@ fn path_from_which_nothing_comes_back_is_left_at_once() {
 }
 
 #[test]
+fn queue_that_relayed_connections_fill_is_no_silence() {
+    let with_bonding = || MobileRouterConfig { flows: vec![bonded_flow()], ..config() };
+    let cut = 30_000;
+    let queued = Traffic { from: 10_000, spacing: 10, cut, end: NEVER, queue: Some(100) };
+    for (config, is_left) in [(config(), true), (with_bonding(), false)] {
+        let mut bench = both(config);
+        bench.pass(cut, queued);
+        for after in (10..1000).step_by(10) {
+            bench.pass(cut + after, queued);
+            if bench.paths()[0].0 == ip(ON_CELL) {
+                assert!(is_left, "after {after} ms");
+                break;
+            }
+            assert!(!is_left || after < 500, "the counters of the path include its load");
+        }
+    }
+    let mut bench = both(with_bonding());
+    let silent = Traffic { queue: None, ..queued };
+    bench.pass(cut, silent);
+    let (after, _) = bench.leaves(silent);
+    assert!((150..=300).contains(&after), "{after} ms");
+}
+
+#[test]
 fn stream_that_stops_costs_a_few_probes() {
     let mut bench = both(config());
-    let traffic = Traffic { from: 10_000, spacing: 10, cut: NEVER, end: 30_000 };
+    let traffic = Traffic { from: 10_000, spacing: 10, cut: NEVER, end: 30_000, queue: None };
     bench.pass(29_900, traffic);
     let outputs = bench.pass(60_000, traffic);
     assert_ne!(bench.paths()[0].0, ip(ON_CELL));
@@ -146,8 +172,8 @@ fn stream_that_stops_costs_a_few_probes() {
 #[test]
 fn first_packet_after_a_pause_tests_the_path() {
     let mut bench = both(config());
-    bench.pass(20_000, Traffic { from: NEVER, spacing: 10, cut: NEVER, end: NEVER });
-    let traffic = Traffic { from: 20_000, spacing: 10, cut: 19_999, end: NEVER };
+    bench.pass(20_000, Traffic { from: NEVER, spacing: 10, cut: NEVER, end: NEVER, queue: None });
+    let traffic = Traffic { from: 20_000, spacing: 10, cut: 19_999, end: NEVER, queue: None };
     bench.feed(Input::PathTraffic(traffic.at(20_000, 1)));
     let (after, _) = bench.leaves(traffic);
     assert!((65..=95).contains(&after), "{after} ms");
@@ -157,8 +183,8 @@ fn first_packet_after_a_pause_tests_the_path() {
 #[test]
 fn path_that_fails_again_is_tested_again() {
     let mut bench = both(config());
-    bench.pass(20_000, Traffic { from: NEVER, spacing: 10, cut: NEVER, end: NEVER });
-    let first = Traffic { from: 20_000, spacing: 10, cut: 19_999, end: 20_500 };
+    bench.pass(20_000, Traffic { from: NEVER, spacing: 10, cut: NEVER, end: NEVER, queue: None });
+    let first = Traffic { from: 20_000, spacing: 10, cut: 19_999, end: 20_500, queue: None };
     bench.feed(Input::PathTraffic(first.at(20_000, 1)));
     bench.leaves(first);
     bench.probe(90_000, &[1, 2]);
@@ -171,7 +197,7 @@ fn path_that_fails_again_is_tested_again() {
 #[test]
 fn path_without_a_substitute_is_not_left() {
     let mut bench = both(config());
-    let traffic = Traffic { from: 10_000, spacing: 10, cut: 30_000, end: NEVER };
+    let traffic = Traffic { from: 10_000, spacing: 10, cut: 30_000, end: NEVER, queue: None };
     bench.pass(29_000, traffic);
     bench.link(CELL, false);
     let outputs = bench.pass(30_600, traffic);

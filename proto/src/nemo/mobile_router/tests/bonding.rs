@@ -5,19 +5,23 @@ use super::*;
 use crate::contract::config::flow::{ALL_UPLINKS, FlowRule, FlowSelector};
 use crate::contract::config::nemo::ProbeConfig;
 
-/// Two registered uplinks with limits of quality, and a rule that bonds all connections.
-fn bonding() -> TestBed {
-    let rule = FlowRule {
+/// A rule that bonds all connections.
+pub(super) fn bonded_flow() -> FlowRule {
+    FlowRule {
         id: 1,
         priority: 1,
         selector: FlowSelector::default(),
         ingress: None,
         bid: ALL_UPLINKS,
         replication: None,
-    };
+    }
+}
+
+/// Two registered uplinks with limits of quality, and a rule that bonds all connections.
+fn bonding() -> TestBed {
     let mut config = MobileRouterConfig {
         probe: Some(ProbeConfig { burst: true, ..ProbeConfig::default() }),
-        flows: vec![rule],
+        flows: vec![bonded_flow()],
         ..sharing(LoadSharing::Weighted)
     };
     for uplink in &mut config.uplinks {

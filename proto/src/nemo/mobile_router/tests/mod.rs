@@ -110,12 +110,15 @@ struct TestBed {
     now: Time,
     /// Packets that the interfaces count.
     counters: u64,
+    /// Echo replies that are under way, and when they arrive, milliseconds.
+    replies: Vec<(u64, icmp6::Echo)>,
 }
 
 impl TestBed {
     fn new(config: MobileRouterConfig) -> TestBed {
         let router = MobileRouter::new(config, Entropy::seed_from_u64(1));
-        let mut bench = TestBed { router, plan: Plan::new(), puts: BTreeMap::new(), now: Time::ZERO, counters: 0 };
+        let (plan, puts, replies) = (Plan::new(), BTreeMap::new(), Vec::new());
+        let mut bench = TestBed { router, plan, puts, now: Time::ZERO, counters: 0, replies };
         let sequence = SequenceRecord { home_address: HomeAddress(ip("2001:db8::100")), sequence: Sequence(84) };
         bench.feed(Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
         if bench.router.config.authentication != Authentication::None {
