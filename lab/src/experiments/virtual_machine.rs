@@ -10,24 +10,15 @@ const MISSING: i32 = 77;
 /// Runs an experiment, whose progress is printed as it comes, and prints its result last.
 const INSIDE: &str = "\"$@\" --json /tmp/result.json; status=$?; echo; cat /tmp/result.json; exit $status";
 
-/// The processors of the virtual machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Processors {
-    /// Emulated in real time.
-    Timed,
-    /// One whose clock counts instructions.
-    Counted,
-}
-
-/// The result of this experiment in a virtual machine; the reason, if there can be none.
-pub(super) fn run_again(run: &Run, processors: Processors, limit: Duration) -> Result<Result<Value, String>> {
+/// The result of this part of this experiment in a virtual machine; the reason, if there can be none. Its one processor has a clock that
+/// counts instructions, so that times do not depend on the load of this host.
+pub(super) fn run_part_again(run: &Run, part: &str, limit: Duration) -> Result<Result<Value, String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the crate is in no workspace")?;
     let mut command = Command::new(root.join("scripts/vm-run"));
-    command.current_dir(root).args(["-t", &limit.as_secs().to_string()]);
-    command.args((processors == Processors::Counted).then_some("-i"));
+    command.current_dir(root).args(["-i", "-t", &limit.as_secs().to_string()]);
     command.args(["env", &format!("{}=1", clock::EMULATED_VARIABLE), "bash", "-c", INSIDE, "lab"]);
     command.arg(std::env::current_exe()?).args(["run", &run.experiment]).args(run.quick.then_some("--quick"));
-    command.args(run.part.iter().flat_map(|part| ["--part", part]));
+    command.args(["--part", part]);
     result_of(&mut command)
 }
 

@@ -10,6 +10,8 @@ const WARM_UP: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(5)];
 const SPAN: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(8)];
 /// One-way delay between home agent and distant correspondent.
 const DISTANCE: Duration = Duration::from_millis(50);
+/// What a correspondent may send at once, octets.
+const WINDOW: usize = 4 << 20;
 /// Rounds of a full run.
 const ROUNDS: usize = 6;
 
@@ -54,7 +56,8 @@ pub(super) fn measure_mixed(run: &mut Run) -> Result<()> {
 /// The data rate of the plain connection between relay and correspondent depends on its buffers, if its round trip is long.
 pub(super) fn measure_distant(run: &mut Run) -> Result<()> {
     let bed = BondingBed::new([link(20, 40), link(30, 80)])?;
-    bed.network.emulator.shape(bed.network.correspondent_link, LinkSpec { delay: DISTANCE, ..LinkSpec::default() });
+    let spec = LinkSpec { delay: DISTANCE, queue_bytes: WINDOW, ..LinkSpec::default() };
+    bed.network.emulator.shape(bed.network.correspondent_link, spec);
     let [over_sum, _] = measure(run, &bed, "20/40 + 30/80, correspondent 100 ms from the home agent")?;
     run.estimate("distant_over_sum", over_sum);
     Ok(())

@@ -1,6 +1,6 @@
 //! Encryption by one switch (docs/encryption.md): what an observer of the visited links reads, what moves and the renewal of
 //! session keys lose, how much later than without encryption packets pass, what replays and downgrades reach, what paths cost a
-//! home agent, and the instructions for each packet beside those of WireGuard alone. On a kernel without WireGuard it runs itself in a
+//! home agent, and the instructions for each packet beside those of WireGuard alone. On a kernel without WireGuard each part runs in a
 //! virtual machine.
 
 mod attacks;
@@ -11,16 +11,16 @@ mod registrations;
 mod testbed;
 
 use crate::experiments::prelude::*;
-use crate::experiments::virtual_machine::{self, Processors};
+use crate::experiments::virtual_machine;
 use crate::topology::chain::Forwarding;
 
-/// The longest time of a virtual machine, in a quick and in a full run.
+/// The longest time of a part in a virtual machine, in a quick and in a full run.
 const LIMITS: [Duration; 2] = [Duration::from_secs(2400), Duration::from_secs(14_400)];
 
 /// A part: its name, the number of its steps, and what it measures.
 type Part = (&'static str, fn(&Run) -> usize, fn(&mut Run) -> Result<()>);
 
-/// The part that runs in a virtual machine of its own.
+/// The part that always runs in a virtual machine.
 const INSTRUCTIONS: &str = "instructions";
 /// All others.
 const PARTS: [Part; 5] = [
@@ -44,32 +44,33 @@ const FIGURES: [&str; 10] = [
     "kb_per_path",
 ];
 
+/// The key of the reason why nothing was measured.
+const ABSENT: &str = "absent";
+
 /// The names of all parts.
 pub(super) fn parts() -> impl Iterator<Item = &'static str> {
     PARTS.into_iter().map(|(name, ..)| name).chain([INSTRUCTIONS])
 }
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    if clock::counts_instructions() {
-        return cost::measure(run);
-    }
     let missing = Forwarding::WireGuard.unavailable_reason()?;
     if clock::is_emulated() {
-        if let Some(why) = missing {
-            skip(run, &why);
-        } else {
-            run_parts(run);
+        match missing {
+            Some(why) => skip(run, &why),
+            None if run.selects(INSTRUCTIONS) => cost::measure(run)?,
+            None => run_parts(run),
         }
         return Ok(());
     }
-    if PARTS.iter().any(|(name, ..)| run.selects(name)) {
-        match missing {
-            None => run_parts(run),
-            Some(_) => measure_elsewhere(run, Processors::Timed),
-        }
+    if missing.is_none() {
+        run_parts(run);
     }
-    if run.selects(INSTRUCTIONS) {
-        measure_elsewhere(run, Processors::Counted);
+    let elsewhere = parts().filter(|name| missing.is_some() || *name == INSTRUCTIONS);
+    for name in elsewhere.filter(|name| run.selects(name)).collect::<Vec<_>>() {
+        measure_elsewhere(run, name);
+    }
+    if run.part.is_none() && !run.summary.contains_key(ABSENT) {
+        require_figures(run, FIGURES.map(str::to_owned));
     }
     Ok(())
 }
@@ -78,11 +79,8 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
 fn run_parts(run: &mut Run) {
     let selected: Vec<&Part> = PARTS.iter().filter(|(name, ..)| run.selects(name)).collect();
     run.set_steps(selected.iter().map(|(_, steps, _)| steps(run)).sum());
-    for (name, _, part) in &selected {
+    for (name, _, part) in selected {
         run.run_part(name, *part);
-    }
-    if selected.len() == PARTS.len() {
-        require_figures(run, FIGURES.map(str::to_owned));
     }
 }
 
@@ -94,12 +92,13 @@ fn require_figures(run: &mut Run, names: impl IntoIterator<Item = String>) {
     }
 }
 
-fn measure_elsewhere(run: &mut Run, processors: Processors) {
+fn measure_elsewhere(run: &mut Run, part: &str) {
+    eprintln!("{part}, in a virtual machine");
     let limit = testbed::pick(run, LIMITS);
-    match virtual_machine::run_again(run, processors, limit) {
+    match virtual_machine::run_part_again(run, part, limit) {
         Ok(Ok(result)) => virtual_machine::take_over(run, &result),
         Ok(Err(why)) => skip(run, &why),
-        Err(error) => run.faults.push(format!("in the virtual machine: {error:#}")),
+        Err(error) => run.faults.push(format!("{part}, in the virtual machine: {error:#}")),
     }
 }
 
@@ -107,6 +106,6 @@ fn measure_elsewhere(run: &mut Run, processors: Processors) {
 fn skip(run: &mut Run, why: &str) {
     let why = why.trim_start_matches("skipped: ");
     println!("skipped: nemo/encrypted: {why}");
-    run.summarise("absent", why);
+    run.summarise(ABSENT, why);
     run.faults.push(format!("skipped: {why}"));
 }
