@@ -3,7 +3,7 @@
 use crate::bed::{Bed, NODE, PATIENCE, SERVER, expect, octets_from, send_all};
 use crate::testbed::{Namespace, machines};
 use nix::{libc, setsockopt_impl, sockopt_impl};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV6, TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -96,6 +96,39 @@ fn sequence_numbers_may_wrap() {
         });
     }
     assert_eq!(bed.flows()["counters"]["relayed"], 2, "{}", bed.flows());
+}
+
+/// More than the sequence numbers of TCP count, in blocks that differ.
+#[test]
+#[ignore = "minutes on both processors"]
+fn transfers_of_more_than_4_gigabytes_arrive_whole() {
+    const BLOCK: usize = 1 << 20;
+    const BLOCKS: u64 = 4300;
+    let test = "transfers_of_more_than_4_gigabytes_arrive_whole";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    let block = |number: u64, octets: &mut Vec<u8>| octets[..8].copy_from_slice(&number.to_be_bytes());
+    for (port, from_node) in [(6810, true), (6811, false)] {
+        let (node, server) = bed.connect(port);
+        let (mut writer, mut reader) = if from_node { (&node, &server) } else { (&server, &node) };
+        let pattern = octets_from(0, BLOCK);
+        std::thread::scope(|scope| {
+            let mut sent = pattern.clone();
+            scope.spawn(move || {
+                for number in 0..BLOCKS {
+                    block(number, &mut sent);
+                    writer.write_all(&sent).unwrap();
+                }
+            });
+            let (mut expected, mut received) = (pattern.clone(), vec![0; BLOCK]);
+            for number in 0..BLOCKS {
+                block(number, &mut expected);
+                reader.read_exact(&mut received).unwrap();
+                assert!(received == expected, "block {number}, from node: {from_node}");
+            }
+        });
+    }
+    let flows = bed.flows();
+    assert_eq!(flows["counters"]["relayed"], 2, "{flows}");
 }
 
 #[test]
