@@ -397,7 +397,7 @@ impl RelayService {
         };
         let Some(plain) = plain else { return Some(Event::Broken(id)) };
         sockets::set_send_buffer(&link.bearer, sockets::SEND_BUFFER);
-        sockets::size_receive_buffer(&plain);
+        sockets::size_buffers(&plain);
         link.phase = Phase::Open(Box::new(Connection::new(plain, now)));
         self.busy.push_back(id);
         self.log_error(watched);

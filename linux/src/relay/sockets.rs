@@ -20,17 +20,21 @@ pub(super) const MARK: u32 = 0x7236_0000;
 ///
 /// A bearer needs the sum of the rates of all paths times the longest round trip, in which a queue may have 100 ms: what the other
 /// paths deliver meanwhile waits for the data of the slowest one. The buffers of a connection that begins are for 60 Mbit/s and
-/// 120 ms: what its destination does not read stands in them. The kernel bounds the window of a subflow by the receive buffer of its
+/// 130 ms: what its destination does not read stands in them. The kernel bounds the window of a subflow by the receive buffer of its
 /// handshake for good. A receive buffer never shrinks: reordered data that were promised room exceed it then, and the kernel accepts
 /// not even the retransmission that they wait for. That of a bearer whose destination has read much is large, with room for the
 /// overhead of small segments. Its send buffer is smaller: the data of a path that fails are sent again behind what another one has queued.
-const RECEIVE_BUFFER: Flag = 592 * 1024;
+const RECEIVE_BUFFER: Flag = 736 * 1024;
 pub(super) const SEND_BUFFER: Flag = 512 * 1024;
 const LARGE_SEND_BUFFER: Flag = 1024 * 1024;
 const LARGE_RECEIVE_BUFFER: Flag = 4 * 1024 * 1024;
 /// Octets by which a destination has read much: more than all buffers on the way hold.
 pub(super) const MUCH: u64 = 5 * 512 * 1024;
-const PLAIN_BUFFER: Flag = 128 * 1024;
+/// Those of a plain connection that begins, for short round trips; and the most of its send buffer.
+const PLAIN_BUFFER: Flag = 64 * 1024;
+const PLAIN_SEND_BUFFER: Flag = 128 * 1024;
+/// The receive buffer of a plain connection whose destination has read much.
+const LARGE_PLAIN_BUFFER: Flag = 512 * 1024;
 /// For which the receive buffer of a plain connection has room, Mbit/s.
 const PLAIN_RATE: u64 = 100;
 /// Octets that are handed to a path no earlier than they can be sent; those in the buffer can still take another.
@@ -72,17 +76,27 @@ pub(super) fn enlarge_buffers(bearer: &OwnedFd, plain: &OwnedFd) {
     set_send_buffer(bearer, LARGE_SEND_BUFFER);
     let _ = set(bearer, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, LARGE_RECEIVE_BUFFER);
     let _ = set(plain, libc::SOL_SOCKET, libc::SO_BUF_LOCK, SOCK_RCVBUF_LOCK);
+    set_receive_buffer(plain, bandwidth_delay(plain).clamp(LARGE_PLAIN_BUFFER, LARGE_RECEIVE_BUFFER));
 }
 
-/// Sizes the receive buffer of a plain connection for the round trip to its other end. The kernel would not raise the window by itself:
-/// it is bounded by the buffer of the handshake.
-pub(super) fn size_receive_buffer(plain: &OwnedFd) {
+/// Sizes the buffers of a plain connection that begins for the round trip to its other end. Not before the handshake: the window scale
+/// (RFC 7323 §2.2) would be that of a small buffer for good.
+pub(super) fn size_buffers(plain: &OwnedFd) {
+    let octets = bandwidth_delay(plain).max(PLAIN_BUFFER);
+    set_receive_buffer(plain, octets.min(LARGE_RECEIVE_BUFFER));
+    let _ = set(plain, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, octets.min(PLAIN_SEND_BUFFER));
+}
+
+/// The kernel bounds the window of a buffer that it does not size itself by what it was first.
+fn set_receive_buffer(plain: &OwnedFd, octets: Flag) {
+    let _ = set(plain, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets);
+    let _ = set(plain, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, octets);
+}
+
+/// What is under way at [`PLAIN_RATE`] in a round trip, octets.
+fn bandwidth_delay(plain: &OwnedFd) -> Flag {
     let product = round_trip_micros(plain).map_or(0, |micros| u64::from(micros) * PLAIN_RATE / 8);
-    let octets = Flag::try_from(product).unwrap_or(LARGE_RECEIVE_BUFFER).min(LARGE_RECEIVE_BUFFER);
-    if octets > PLAIN_BUFFER {
-        let _ = set(plain, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets);
-        let _ = set(plain, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, octets);
-    }
+    Flag::try_from(product).unwrap_or(Flag::MAX)
 }
 
 /// `tcpi_rtt` of `struct tcp_info` (linux/tcp.h).
@@ -143,7 +157,6 @@ pub(super) fn listen_for_connections() -> Result<OwnedFd, Error> {
     let socket = sys::stream_socket(libc::IPPROTO_TCP).context(what)?;
     set(&socket, libc::IPPROTO_IPV6, IPV6_TRANSPARENT, 1)?;
     set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
-    set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, PLAIN_BUFFER)?;
     reset_on_close(&socket, true);
     bind(socket.as_raw_fd(), &to_kernel(Ipv4Addr::LOCALHOST.to_ipv6_mapped(), 0)).context(what)?;
     listen(&socket, Backlog::new(BACKLOG).context(what)?).context(what)?;
@@ -155,8 +168,7 @@ pub(super) fn connect_plain(request: &Connect) -> Result<OwnedFd, Answer> {
     let begin = || {
         let socket = sys::stream_socket(libc::IPPROTO_TCP).map_err(|error| errno(&error))?;
         let ready = set(&socket, libc::IPPROTO_IPV6, IPV6_TRANSPARENT, 1)
-            .and_then(|()| set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1))
-            .and_then(|()| set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, PLAIN_BUFFER));
+            .and_then(|()| set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1));
         ready.map_err(|_| Errno::EPERM)?;
         tune_plain(&socket, request.traffic_class);
         bind(socket.as_raw_fd(), &to_kernel(request.source, request.source_port)).map_err(|_| Errno::EADDRNOTAVAIL)?;
