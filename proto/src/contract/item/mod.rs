@@ -11,6 +11,7 @@ pub mod mptcp;
 pub mod record;
 pub mod route;
 pub mod shim;
+pub mod subflow;
 pub mod tunnel;
 
 pub use address::{
