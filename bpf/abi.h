@@ -177,6 +177,11 @@ struct sequence_state {
 };
 /* The mark of packets that are delivered to the relay; linux/src/relay/ has the routing rule. */
 #define RELAY_MARK 0x72360000
+#define RELAY_PORT 4191  /* of the relay of a home agent */
+/* The addresses of subflows by encrypted paths: they begin with these 48 bits, and end with the BID of their path.
+ * proto/src/contract/item/subflow.rs has the same. */
+#define SUBFLOW_NETWORK 0xfd726f616d36
+#define SUBFLOW_BIDS 16
 #define SYN_OCTETS 100  /* the longest IPv6 and TCP headers without extension headers */
 #define RELAYED_CONNECTIONS 65536
 

@@ -48,7 +48,8 @@ static __noinline int is_inner_allowed(const struct parsed_outer *parsed, __u32 
 		return 1;
 	tunnel = find_tunnel_by(match, &parsed->destination, &parsed->source);
 	which = tunnel ? path_between(tunnel, local, remote, ports) - 1 : PATHS;
-	if (which >= PATHS)
+	/* Subflows with an address of encrypted paths come by these alone. */
+	if (which >= PATHS || subflow_bid(&parsed->source) || subflow_bid(&parsed->destination))
 		return 0;
 	scratch->stat = tunnel->path_slot[which].path.stat;
 	scratch->tunnel = tunnel->id;

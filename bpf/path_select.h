@@ -1,9 +1,10 @@
-/* Which path of its tunnel a packet takes: a probe the path under test, a flow the path of its rule (RFC 6089), all other
- * packets by weight. */
+/* Which path of its tunnel a packet takes: a probe the path under test, a subflow of a relayed connection the encrypted path of
+ * its address, a flow the path of its rule (RFC 6089), all other packets by weight. */
 #pragma once
 #include "maps.h"
 #include "next_hop.h"
 #include "packet.h"
+#include "subflow.h"
 
 #define NO_PATH PATHS
 #define ECHO_REQUEST 128
@@ -106,24 +107,48 @@ static __always_inline __u32 path_by_weight(const struct tunnel *tunnel, __u32 h
 	return NO_PATH;
 }
 
+/* The path of a packet of a subflow, which this host sends: never another one. */
+__noinline __u32 path_of_subflow(const struct tunnel *tunnel, const struct flow *flow)
+{
+	__u32 bid;
+
+	if (!tunnel || !flow || flow->ingress || !is_between_relays(flow))
+		return NO_PATH;
+	bid = subflow_of(flow) - 1;
+	for (__u32 i = 0; i < PATHS; i++)
+		if (i < tunnel->paths && has_subflows(&tunnel->path_slot[i].path, bid))
+			return i;
+	return NO_PATH;
+}
+
+/* The number of a path, known to be less than PATHS. The compiler may have kept a copy from before the comparison, and the verifier
+ * of Linux 6.1 does not know that it is the same. */
+static __always_inline __u32 path_number(__u32 i)
+{
+	asm volatile("" : "+r"(i));
+	return i & (PATHS - 1);
+}
+
 /* Copies the path, so that one packet never sees two states of a tunnel, and returns the route of the path. Null if the
  * tunnel has no path for the flow. `members`: both paths of a packet to be replicated, as
  * `path_by_rule` returns them, else 0. */
 static __always_inline struct path_route *select_path(struct tunnel *tunnel, const struct flow *flow, struct path *selected,
 						      __u32 *members)
 {
-	__u32 i = path_of_probe(tunnel, flow);
+	int is_subflow = subflow_of(flow) != 0;
+	__u32 i = is_subflow ? path_of_subflow(tunnel, flow) : path_of_probe(tunnel, flow);
 
 	*members = 0;
-	if (i >= PATHS && tunnel->rules) {
+	if (i >= PATHS && !is_subflow && tunnel->rules) {
 		i = path_by_rule(tunnel, flow);
 		*members = i >> 8 ? i : 0;
 		i &= 0xff;
 	}
-	if (i >= PATHS)
+	if (i >= PATHS && !is_subflow)
 		i = path_by_weight(tunnel, flow->hash);
 	if (i >= PATHS)
 		return 0;
+	i = path_number(i);
 	*selected = tunnel->path_slot[i].path;
 	return &tunnel->path_slot[i].route;
 }

@@ -490,6 +490,9 @@ SEC("classifier") int decrypted(packet *p)
 	which = tunnel ? path_by_device(tunnel, p->ingress_ifindex) - 1 : PATHS;
 	if (which >= PATHS)
 		return drop_packet(COUNT_DROPPED_SOURCE);
+	which = path_number(which);
+	if (!may_come_by(&tunnel->path_slot[which].path, &inner.flow))
+		return drop_packet(COUNT_DROPPED_SOURCE);
 	note_inner(p, tunnel->path_slot[which].path.stat, l2, inner.protocol == ENCAPSULATED_IP6 ? ip6_header(p, l2, 0) : 0);
 	count(COUNT_DECAPSULATED);
 	return bpf_redirect(set->device, BPF_F_INGRESS);

@@ -18,6 +18,7 @@ mod outer_udp6;
 mod packet;
 mod prefix_slot;
 mod sequence_recovery;
+mod subflows;
 mod xdp;
 
 use super::bpf::{Bpf, Options};

@@ -18,6 +18,7 @@ use core::time::Duration;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::encryption::{DeviceNumber, EncryptionMethod};
+use roam6_proto::contract::item::subflow::part_of_path;
 use roam6_proto::contract::item::tunnel::WIREGUARD_DEVICE_MTU;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath, WireguardPeer};
 use roam6_proto::crypto::wireguard::PublicKey;
@@ -168,7 +169,7 @@ impl WireguardPaths {
 
     fn put_path(&mut self, tunnel: &Tunnel, path: &TunnelPath, peer: &WireguardPeer) -> Result<(), Error> {
         let ends = path.link.map(|link| Ends { local: path.local, remote: path.remote, link });
-        let allowed = tunnel.remote_prefixes.clone();
+        let allowed = tunnel.remote_prefixes.iter().map(|prefix| part_of_path(*prefix, path.bid)).collect();
         let wanted = Installed { peer: *peer, remote: path.remote, ends, allowed };
         let id = (tunnel.id, path.bid);
         let Some(mut carried) = self.paths.remove(&id) else {

@@ -3,12 +3,12 @@
 use super::Bpf;
 use super::abi::prefix_slot::{SlotPrefix, SlotValue};
 use super::abi::sequence::SequenceValue;
-use super::abi::{self, PrefixEntryValue, PrefixKey};
+use super::abi::{self, PrefixEntryValue, PrefixKey, Version};
 use super::attach::Program;
 use super::prefix_table::PrefixTable;
 use crate::bpf::entries::Entries;
 use roam6_proto::LinkId;
-use roam6_proto::contract::item::TunnelId;
+use roam6_proto::contract::item::{Tunnel, TunnelId};
 
 impl Bpf {
     /// A program, for test runs.
@@ -19,6 +19,12 @@ impl Bpf {
     /// The prefix table.
     pub(crate) fn prefix_table(&mut self) -> &mut PrefixTable {
         &mut self.maps.prefixes
+    }
+
+    /// Encrypts the paths of a tunnel that was put, by the device with index 0: that of the frames of test runs.
+    pub(crate) fn set_encrypted(&mut self, tunnel: &Tunnel) {
+        let value = abi::encode_tunnel(tunnel, Version(self.last_version), |_| 0, |_| Some(LinkId(0)));
+        self.maps.tunnels.put(&tunnel.id.0, &value).expect("a tunnel that was put");
     }
 
     /// The present epoch of the tunnels.

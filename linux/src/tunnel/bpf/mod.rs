@@ -35,6 +35,7 @@ use roam6_proto::base::ids::LinkId;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::encryption::EncryptionMethod;
+use roam6_proto::contract::item::subflow::is_subflow_prefix;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
 use roam6_proto::{PathTraffic, PathTrafficQuery, Time};
 use roam6_wire::ip6::MINIMUM_MTU;
@@ -611,9 +612,13 @@ fn inherited_endpoints(maps: &Maps) -> Result<VecMap<Ipv6Addr, Endpoint>, Error>
     Ok(keys.map(|key| (Ipv6Addr::from(key), end(key))).collect())
 }
 
-/// The least MTU of the paths in use; of all paths if none is.
+/// The least MTU of the paths in use; of all paths if none is. Subflows use all that are encrypted.
 fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&TunnelPath) -> u32) -> u32 {
-    let carries = |path: &&TunnelPath| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.uses(path.bid));
+    let has_subflows = Side::BOTH.iter().flat_map(|side| side.of(tunnel)).any(|prefix| is_subflow_prefix(*prefix));
+    let carries = |path: &&TunnelPath| {
+        let has_flow = tunnel.flows.iter().any(|flow| flow.uses(path.bid));
+        path.weight > 0 || has_flow || has_subflows && path.encap.is_encrypted()
+    };
     let carrying = tunnel.paths.iter().filter(carries).map(&mtu).min();
     carrying.or_else(|| tunnel.paths.iter().map(&mtu).min()).unwrap_or(MINIMUM_MTU)
 }
