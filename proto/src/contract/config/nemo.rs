@@ -105,6 +105,13 @@ pub struct HomeAgentConfig {
     pub fleet: Option<Box<super::fleet::FleetConfig>>,
 }
 
+impl HomeAgentConfig {
+    /// Whether subflows of relayed connections take encrypted paths.
+    pub fn has_encrypted_subflows(&self) -> bool {
+        self.bond && self.encryption.is_some()
+    }
+}
+
 impl Default for HomeAgentConfig {
     /// The defaults of the configuration file; addresses and prefixes are unspecified.
     fn default() -> HomeAgentConfig {

@@ -29,8 +29,10 @@ impl HomeAgent {
 
     /// The tunnel of a binding with this registration, and the routes into it.
     pub(super) fn tunnel_items(&self, home: HomeAddress, binding: &Binding, registration: &Registration) -> Vec<Item> {
-        let tunnel = self.tunnel(binding.tunnel, home, registration, &binding.lingering_after(registration));
-        core::iter::once(Item::Tunnel(tunnel)).chain(tunnel_routes(binding.tunnel, home, registration)).collect()
+        let id = binding.tunnel;
+        let tunnel = self.tunnel(id, home, registration, &binding.lingering_after(registration));
+        let routes: Vec<Item> = tunnel.remote_prefixes.iter().map(|prefix| tunnel_route(id, *prefix)).collect();
+        core::iter::once(Item::Tunnel(tunnel)).chain(routes).collect()
     }
 
     /// The tunnel of a registration; the care-of addresses `left` only receive.
@@ -49,7 +51,10 @@ impl HomeAgent {
             bid: rule.bid,
             replica: rule.replication.and_then(|replication| replication.second),
         });
-        let (local_prefixes, remote_prefixes) = (vec![Prefix::ALL], remote_prefixes(home, of));
+        let host = core::iter::once(Prefix::host(home.0));
+        let of_subflows = self.subflow_prefix(id, home, of);
+        let remote_prefixes = host.chain(of.prefixes.iter().copied()).chain(of_subflows).collect();
+        let local_prefixes = vec![Prefix::ALL];
         Tunnel { id, local_prefixes, remote_prefixes, paths, flows: flows.collect() }
     }
 
@@ -112,11 +117,6 @@ impl HomeAgent {
     }
 }
 
-/// The routes into the tunnel.
-fn tunnel_routes(id: TunnelId, home: HomeAddress, registration: &Registration) -> impl Iterator<Item = Item> + use<> {
-    remote_prefixes(home, registration).into_iter().map(move |destination| tunnel_route(id, destination))
-}
-
 /// One route into a tunnel.
 pub(super) fn tunnel_route(id: TunnelId, destination: Prefix) -> Item {
     Item::route(RouteTable::MAIN, destination, TUNNEL_METRIC, NextHop::Tunnel(id))
@@ -138,9 +138,4 @@ pub(super) fn proxy_items(link: LinkId, home: HomeAddress, registration: &Regist
         registration.prefixes.iter().filter(|prefix| prefix.is_ipv4() && **prefix == Prefix::host(prefix.address()));
     let ipv4 = addresses.map(move |prefix| ProxyNeighbour { link, address: prefix.address(), router: false });
     ipv6.chain(ipv4).map(Item::ProxyNeighbour)
-}
-
-fn remote_prefixes(home: HomeAddress, registration: &Registration) -> Vec<Prefix> {
-    let home = Prefix::host(home.0);
-    core::iter::once(home).chain(registration.prefixes.iter().copied()).collect()
 }

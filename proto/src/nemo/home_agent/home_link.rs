@@ -174,6 +174,7 @@ impl HomeAgent {
         }
         if self.has_unreachable_routes {
             self.put_unreachable_routes(out);
+            self.guard_subflows(out);
         }
     }
 

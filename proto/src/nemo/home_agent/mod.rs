@@ -33,6 +33,7 @@ mod reply_limiter;
 mod request;
 mod rivals;
 mod shared_prefix;
+mod subflows;
 mod sysctls;
 mod timers;
 mod transaction;
@@ -196,6 +197,7 @@ impl HomeAgent {
             Command::Lifecycle(LifecycleCommand::JournalRestored) => {
                 self.enable_forwarding(out);
                 self.put_unreachable_routes(out);
+                self.guard_subflows(out);
             }
             Command::HomeAgent(HomeAgentCommand::ReloadKeys(encryption)) => self.reload_keys(encryption),
             Command::HomeAgent(HomeAgentCommand::DeleteBinding(home)) => {

@@ -1,7 +1,7 @@
 //! The registered prefixes of all bindings: owners, longest matches, and the prefix lengths in use.
 
 use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::item::{MAX_PREFIX_LENGTHS, TunnelId};
+use crate::contract::item::{MAX_PREFIX_LENGTHS, TunnelId, subflow};
 use crate::{VecMap, VecSet};
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::BTreeMap;
@@ -59,12 +59,13 @@ impl RegisteredPrefixes {
     }
 
     /// Reserves the lengths of all rows of `config`, and those that every home agent needs: of home addresses, of the
-    /// IPv4 pool, and 0, for a mobile router on the same host.
+    /// addresses of subflows, of the IPv4 pool, and 0, for a mobile router on the same host.
     pub(super) fn reserve_lengths(&mut self, config: &HomeAgentConfig) {
         let rows = config.prefix_table.rows.iter().flat_map(|row| row.prefixes.iter().map(|prefix| prefix.length()));
         let pool = config.ipv4_pool.map(|pool| pool.length.saturating_add(IPV4_MAPPED_LENGTH));
         self.reserved = VecSet::default();
-        for length in rows.chain(pool).chain([0, HOST_LENGTH]) {
+        let of_subflows = config.has_encrypted_subflows().then_some(subflow::PREFIX_LENGTH);
+        for length in rows.chain(pool).chain(of_subflows).chain([0, HOST_LENGTH]) {
             self.reserved.insert(length);
         }
     }

@@ -285,12 +285,17 @@ impl HomeAgent {
     pub(super) fn update_indexes(&mut self, home: HomeAddress, old: Option<&Registration>, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let live: Vec<&Registration> = binding.live().collect();
-        let prefixes: VecSet<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();
+        let all = |one: &Registration| {
+            let of_subflows = self.subflow_prefix(binding.tunnel, home, one);
+            one.prefixes.iter().copied().chain(of_subflows).collect::<Vec<_>>()
+        };
+        let prefixes: VecSet<Prefix> = live.iter().flat_map(|live| all(live)).collect();
+        let lost: Vec<Prefix> = old.into_iter().flat_map(all).filter(|prefix| !prefixes.contains(prefix)).collect();
         let addresses: VecSet<_> = live.iter().flat_map(|live| live.addresses()).collect();
         if let Some(old) = old {
-            for prefix in old.prefixes.iter().filter(|prefix| !prefixes.contains(prefix)) {
-                self.prefixes.remove(*prefix);
-                out.drop(forwarding::tunnel_route(binding.tunnel, *prefix).key());
+            for prefix in lost {
+                self.prefixes.remove(prefix);
+                out.drop(forwarding::tunnel_route(binding.tunnel, prefix).key());
             }
             let standing: Vec<Item> = live.iter().flat_map(|live| self.home_link_items(home, live)).collect();
             let gone = self.home_link_items(home, old).into_iter().map(|item| item.key());

@@ -4,12 +4,13 @@ use super::bench::*;
 use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::encryption::DeviceNumber;
 use crate::contract::config::nemo::{Encryption, HomeAgentConfig};
-use crate::contract::item::WireguardPeer;
-use crate::contract::item::{Encap, TunnelPath};
+use crate::contract::item::subflow::{subflow_network, subflow_prefix};
+use crate::contract::item::{Encap, NextHop, RouteTable, TunnelPath, WireguardPeer};
 use crate::crypto::wireguard::{PresharedKey, PublicKey};
-use crate::{Command, Input, Item, Output};
-use roam6_wire::Bid;
+use crate::nemo::home_agent::forwarding::TUNNEL_METRIC;
+use crate::{Command, Input, Item, Key, Output};
 use roam6_wire::mobility::{MobilityOption, Status, WireguardKey};
+use roam6_wire::{Bid, Prefix};
 
 const OURS: PublicKey = PublicKey([2; 32]);
 const THEIRS: PublicKey = PublicKey([1; 32]);
@@ -143,4 +144,45 @@ fn renewed_key_of_the_home_agent_is_told_with_the_next_acknowledgement() {
     let mut after = TestBed::new(encrypting(true));
     after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(journal(&bench)))));
     assert!(after.tunnel().is_none_or(|tunnel| tunnel.paths.iter().all(|path| path.weight == 0)));
+}
+
+fn has_subflows(bench: &TestBed) -> [bool; 2] {
+    let prefix = subflow_prefix(address("2001:db8::100"));
+    let route = Key::Route(RouteTable::MAIN, prefix, Prefix::ALL, TUNNEL_METRIC);
+    let in_tunnel = bench.tunnel().is_some_and(|tunnel| tunnel.remote_prefixes.contains(&prefix));
+    [in_tunnel, bench.plan.find(&route).is_some()]
+}
+
+#[test]
+fn subflows_of_encrypted_paths_have_addresses_in_the_tunnel() {
+    for (bond, is_keyed) in [(true, true), (true, false), (false, true)] {
+        let mut bench = TestBed::new(HomeAgentConfig { bond, ..encrypting(false) });
+        let update = |sequence| Update::new(sequence, "2001:db8:1::100");
+        bench.send(&if is_keyed { keyed(update(7)) } else { update(7) });
+        assert_eq!(has_subflows(&bench), [bond && is_keyed; 2], "{bond} {is_keyed}");
+        if bond && is_keyed {
+            bench.send(&update(8));
+            assert_eq!(has_subflows(&bench), [false; 2], "it does not encrypt any more");
+            bench.send(&keyed(update(9)));
+            assert_eq!(has_subflows(&bench), [true; 2]);
+            bench.send(&update(10).lifetime(0));
+            assert!(!has_subflows(&bench)[1], "the binding has ended");
+        }
+    }
+}
+
+/// Whatever the state of the binding.
+#[test]
+fn what_is_no_packet_of_a_subflow_is_discarded() {
+    for bond in [true, false] {
+        let mut bench = TestBed::new(HomeAgentConfig { bond, ..encrypting(true) });
+        bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::JournalRestored)));
+        let has = |wanted: fn(&Item) -> bool| bench.plan.iter().any(|(_, item)| wanted(item));
+        let from = has(|item| matches!(item, Item::Rule(rule) if rule.source == subflow_network()));
+        let to = has(|item| {
+            matches!(item, Item::Route(route)
+                if route.destination == subflow_network() && route.target == NextHop::Unreachable)
+        });
+        assert_eq!((from, to), (bond, bond));
+    }
 }

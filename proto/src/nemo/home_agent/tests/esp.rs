@@ -63,6 +63,16 @@ fn pair(bench: &TestBed) -> EspPair {
 }
 
 #[test]
+fn subflows_have_addresses_in_the_tunnel_if_there_may_be_some() {
+    for bond in [true, false] {
+        let mut bench = TestBed::new(HomeAgentConfig { bond, ..by_esp() });
+        bench.send(&offered(Update::new(7, "2001:db8:1::100"), &offer(1)));
+        let prefix = crate::contract::item::subflow::subflow_prefix(home().0);
+        assert_eq!(bench.tunnel().unwrap().remote_prefixes.contains(&prefix), bond);
+    }
+}
+
+#[test]
 fn associations_are_installed_before_the_acknowledgement_with_our_answer() {
     let (mut bench, ours) = (TestBed::new(by_esp()), offer(1));
     bench.hold_outcomes = true;
