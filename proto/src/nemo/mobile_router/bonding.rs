@@ -1,15 +1,18 @@
 //! The MPTCP endpoints of relayed connections (docs/bonding.md): one for each uplink that the home agent reaches this mobile
 //! router by, and the home address, from which they begin (RFC 8684 §3.1, §3.2). Subflows from care-of addresses pass outside
-//! of the tunnel; the one from the home address is a backup, and survives every move.
+//! of the tunnel; the one from the home address is a backup, and survives every move. Where data is encrypted, subflows have an
+//! address of each encrypted path in place of the care-of address, and the data plane sends their packets by that path alone.
 
 use super::MobileRouter;
+use super::forwarding::address_item;
 use super::probe::Prober;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::contract::config::flow::has_bonding;
+use crate::contract::item::subflow::{subflow_address, subflow_prefix};
 use crate::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use crate::{Item, LinkId, Plan};
-use roam6_wire::Bid;
+use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
 
 /// Additional subflows of a connection: the most that the kernel allows.
@@ -24,17 +27,50 @@ impl MobileRouter {
         if !has_bonding(&self.config.flows) || !self.manages_tunnel {
             return;
         }
-        plan.put(Item::MptcpLimits(MptcpLimits { subflows: SUBFLOWS, add_addr_accepted: ACCEPTED_ADDRESSES }));
+        // To an address that the home agent signals (RFC 8684 §3.4.1) the kernel would make a subflow from any address of this host.
+        let add_addr_accepted = if self.encrypts() { 0 } else { ACCEPTED_ADDRESSES };
+        plan.put(Item::MptcpLimits(MptcpLimits { subflows: SUBFLOWS, add_addr_accepted }));
+        self.put_subflow_addresses(plan);
         if !self.is_outage_ending() {
             plan.put(endpoint(self.config.home_address.0, LinkId(0), true));
         }
         for care_of in self.care_of_in_use().iter().filter(|care_of| self.bears_subflows(care_of)) {
-            let address = match care_of.ipv4() {
-                Some(end) => end.address.to_ipv6_mapped(),
-                None => care_of.address.0,
+            let backup = self.is_backup(care_of.bid);
+            let (address, link) = match care_of.ipv4() {
+                _ if self.encrypts() => {
+                    let Some(address) = self.encrypted_subflow_address(care_of) else { continue };
+                    (address, LinkId(0))
+                }
+                Some(end) => (end.address.to_ipv6_mapped(), care_of.link),
+                None => (care_of.address.0, care_of.link),
             };
-            plan.put(endpoint(address, care_of.link, self.is_backup(care_of.bid)));
+            plan.put(endpoint(address, link, backup));
         }
+    }
+
+    /// The addresses of subflows by encrypted paths, whether these are in use or not: after a restart the subflows of the daemon before
+    /// go on until the paths are known to work. Deprecated, so that no program chooses one.
+    fn put_subflow_addresses(&self, plan: &mut Plan) {
+        if !self.encrypts() {
+            return;
+        }
+        let several = self.uplinks.iter().map(|uplink| uplink.config.bid);
+        // A home agent may register one care-of address only, which has no BID then.
+        for address in several.chain([Bid(0)]).filter_map(|bid| subflow_address(self.config.home_address.0, bid)) {
+            plan.put(address_item(LinkId::LOOPBACK, address, 128, false));
+        }
+    }
+
+    /// The address of subflows by an encrypted path; `None` if the path is not encrypted.
+    fn encrypted_subflow_address(&self, care_of: &CareOf) -> Option<Ipv6Addr> {
+        let path = self.path(care_of, 0).filter(|path| path.encap.is_encrypted())?;
+        subflow_address(self.config.home_address.0, path.bid)
+    }
+
+    /// The prefix of the addresses of subflows by encrypted paths, if connections may be relayed.
+    pub(super) fn subflow_prefix(&self) -> Option<Prefix> {
+        let has_some = self.encrypts() && has_bonding(&self.config.flows);
+        has_some.then(|| subflow_prefix(self.config.home_address.0))
     }
 
     /// Whether one reply has come since all paths were silent. Until the next one the home address has no endpoint: with the end

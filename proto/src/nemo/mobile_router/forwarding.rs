@@ -296,8 +296,7 @@ impl MobileRouter {
                 plan.put(Item::route(DISCARD_TABLE, everything, DEFAULT_METRIC, NextHop::Blackhole));
             }
         }
-        let home = Prefix::host(self.config.home_address.0);
-        for source in self.networks().chain([home]) {
+        for source in self.networks().chain(self.own_sources()) {
             for uplink in &self.uplinks {
                 plan.put(incoming_rule(RULE_SPOOFED, source, &uplink.config.interface, DISCARD_TABLE));
             }
@@ -311,12 +310,17 @@ impl MobileRouter {
         if self.networks().any(Prefix::is_ipv4) {
             plan.put(Item::route(UNREACHABLE_TABLE, Prefix::ALL_IPV4, DEFAULT_METRIC, NextHop::Unreachable));
         }
-        let home = Prefix::host(self.config.home_address.0);
-        for source in self.networks().chain([home]) {
+        for source in self.networks().chain(self.own_sources()) {
             for interface in self.inside() {
                 plan.put(incoming_rule(RULE_UNENCRYPTED, source, interface, UNREACHABLE_TABLE));
             }
         }
+    }
+
+    /// The sources of packets of this host that take the tunnel: the home address, and the addresses of subflows, if paths are
+    /// encrypted.
+    fn own_sources(&self) -> impl Iterator<Item = Prefix> {
+        core::iter::once(Prefix::host(self.config.home_address.0)).chain(self.subflow_prefix())
     }
 
     /// The incoming interfaces of packets whose source address is trusted.
@@ -359,15 +363,16 @@ impl MobileRouter {
         } else {
             plan.put(Item::route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Tunnel(TUNNEL)));
         }
-        let home = Prefix::host(self.config.home_address.0);
         for prefix in self.networks() {
             for interface in self.inside() {
                 plan.put(incoming_rule(RULE_FROM_MOBILE_NETWORK, prefix, interface, TUNNEL_TABLE));
             }
         }
-        plan.put(incoming_rule(RULE_FROM_HOME_ADDRESS, home, LOOPBACK, TUNNEL_TABLE));
+        for source in self.own_sources() {
+            plan.put(incoming_rule(RULE_FROM_HOME_ADDRESS, source, LOOPBACK, TUNNEL_TABLE));
+        }
         self.put_home_agents_inside(plan);
-        let near = [home].into_iter().chain(self.networks()).collect();
+        let near = self.own_sources().chain(self.networks()).collect();
         let flows = if self.config.load_sharing == LoadSharing::Single { Vec::new() } else { self.flows() };
         plan.put(Item::Tunnel(Tunnel {
             id: TUNNEL,

@@ -33,7 +33,7 @@ fn bonding() -> TestBed {
 }
 
 /// The endpoints, and whether each is a backup.
-fn all_endpoints(bench: &TestBed) -> Vec<(Ipv6Addr, bool)> {
+pub(super) fn all_endpoints(bench: &TestBed) -> Vec<(Ipv6Addr, bool)> {
     let plan = bench.router.plan();
     let endpoints = plan.iter().filter_map(|(_, item)| match item {
         Item::MptcpEndpoint(endpoint) => Some((endpoint.address, endpoint.flags.backup)),

@@ -225,3 +225,72 @@ fn renewed_key_of_the_home_agent_has_another_device() {
         "the port of that device"
     );
 }
+
+/// From a care-of address, or to an address that the home agent signals, it would pass beside the devices.
+#[test]
+fn subflows_have_an_address_of_each_encrypted_path() {
+    use super::bonding::{all_endpoints, bonded_flow};
+    use crate::contract::item::subflow::{subflow_address, subflow_prefix};
+    let home = ip("2001:db8::100");
+    let prefix = subflow_prefix(home);
+    let address = |bid| subflow_address(home, Bid(bid)).unwrap();
+    let mut bench = TestBed::new(MobileRouterConfig { flows: vec![bonded_flow()], ..encrypting(LoadSharing::Weighted) });
+    let leads = |bench: &TestBed, table| {
+        let is_rule = |item: &Item| match item {
+            Item::Rule(rule) => (rule.source, rule.iif.as_deref(), rule.table) == (prefix, Some("lo"), table),
+            _ => false,
+        };
+        bench.plan.iter().any(|(_, item)| is_rule(item))
+    };
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    assert!(leads(&bench, UNREACHABLE) && all_endpoints(&bench).is_empty(), "not before the first registration");
+    bench.acknowledge_keyed(&update(&outputs), &[1]);
+    assert!(leads(&bench, UNREACHABLE) && leads(&bench, forwarding::TUNNEL_TABLE));
+    assert!(bench.tunnel().is_some_and(|tunnel| tunnel.local_prefixes.contains(&prefix)));
+    assert_eq!(all_endpoints(&bench), [(home, true), (address(1), false)]);
+    let held = bench.plan.find(&Key::Address(LinkId::LOOPBACK, address(1)));
+    assert!(matches!(held, Some(Item::Address(held)) if !held.preferred), "{held:?}");
+    let limits = bench.plan.find(&Key::MptcpLimits);
+    assert!(matches!(limits, Some(Item::MptcpLimits(limits)) if limits.add_addr_accepted == 0), "{limits:?}");
+
+    bench.link(CELL, true);
+    let mut outputs = bench.advertise(CELL, "2001:db8:2::/64");
+    outputs.extend(bench.wait(1000));
+    bench.acknowledge_keyed(&updates(&outputs).pop().unwrap(), &[1, 2]);
+    assert_eq!(all_endpoints(&bench), [(home, true), (address(1), false), (address(2), false)]);
+    bench.link(WIFI, false);
+    assert_eq!(all_endpoints(&bench), [(home, true), (address(2), false)]);
+}
+
+/// Probes pass through the session of their path.
+#[test]
+fn path_has_no_subflow_before_its_session() {
+    use super::bonding::{all_endpoints, bonded_flow};
+    use crate::contract::config::nemo::ProbeConfig;
+    use crate::contract::item::subflow::subflow_address;
+    let probe = Some(ProbeConfig { burst: true, ..ProbeConfig::default() });
+    let flows = vec![bonded_flow()];
+    let mut bench = TestBed::new(MobileRouterConfig { probe, flows, ..encrypting(LoadSharing::Weighted) });
+    // The paths of these have a session.
+    let pass = |bench: &mut TestBed, seconds: u64, alive: &[u16]| {
+        for millis in (bench.now.as_micros() / 1000..seconds * 1000).step_by(100) {
+            let outputs = bench.probe_if(millis, |echo, _| alive.contains(&echo.identifier), |_| false);
+            updates(&outputs).iter().for_each(|update| drop(bench.acknowledge_keyed(update, &[1, 2])));
+        }
+    };
+    let subflows = |bench: &TestBed| {
+        let address = |bid| subflow_address(ip("2001:db8::100"), Bid(bid)).unwrap();
+        let all = all_endpoints(bench);
+        [1, 2].map(|bid| all.iter().any(|(endpoint, _)| *endpoint == address(bid)))
+    };
+    for (link, prefix) in [(WIFI, "2001:db8:1::/64"), (CELL, "2001:db8:2::/64")] {
+        bench.link(link, true);
+        let outputs = bench.advertise(link, prefix);
+        updates(&outputs).iter().for_each(|update| drop(bench.acknowledge_keyed(update, &[1, 2])));
+    }
+    pass(&mut bench, 20, &[1]);
+    assert_eq!(subflows(&bench), [true, false]);
+    pass(&mut bench, 40, &[1, 2]);
+    assert_eq!(subflows(&bench), [true, true]);
+}
