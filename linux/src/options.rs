@@ -53,6 +53,17 @@ pub struct HostOptions {
     pub cpu_latency_hold: Duration,
 }
 
+/// Whether paths of tunnels may be encrypted.
+#[cfg(feature = "bpf")]
+pub(crate) fn encrypts(options: &HostOptions) -> bool {
+    options.encryption.method().is_some()
+}
+
+#[cfg(not(feature = "bpf"))]
+pub(crate) fn encrypts(_: &HostOptions) -> bool {
+    false
+}
+
 /// The tunnel back end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Backend {

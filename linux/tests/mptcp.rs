@@ -4,8 +4,10 @@
 
 mod netns;
 
-use netns::{Namespace, host, link, put, run};
-use roam6_linux::Host;
+use netns::{Namespace, host, host_with, link, options, put, run};
+use roam6_linux::wireguard::Encryption;
+use roam6_linux::{Host, HostOptions};
+use roam6_proto::contract::config::encryption::EncryptionMethod;
 use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use roam6_proto::{Item, LinkId, Output};
 
@@ -122,6 +124,27 @@ fn mptcp_endpoints_are_adopted_after_a_restart_until_put_again() {
     }
     assert_eq!(shown(), before, "the former limits are restored");
     third.clean().unwrap();
+}
+
+/// Their subflows leave in the clear.
+#[test]
+fn mptcp_endpoints_of_a_daemon_that_did_not_encrypt_are_removed_at_once() {
+    let test = "mptcp_endpoints_of_a_daemon_that_did_not_encrypt_are_removed_at_once";
+    let Some(_places) = enter(test) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let plain = options(&directory, &["here0"]);
+    let encrypting = HostOptions { encryption: Encryption::Required(EncryptionMethod::Wireguard), ..plain.clone() };
+    let count = || shown().len() - 1;
+    for (options, left) in [(&plain, 0), (&plain, 1), (&encrypting, 0), (&encrypting, 1), (&plain, 1)] {
+        let mut host = host_with(options, None);
+        assert_eq!(count(), left, "{options:?}");
+        put(&mut host, &[limits(8), endpoint(CARE_OF, LinkId(0), "subflow")]);
+        assert_eq!(count(), 1);
+    }
+    let mut last = host_with(&encrypting, None);
+    assert_eq!(count(), 0);
+    last.clean().unwrap();
+    assert!(!directory.path().join("run/mptcp.json").exists());
 }
 
 #[test]

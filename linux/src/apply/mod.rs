@@ -26,7 +26,7 @@ use crate::journal::Journal;
 use crate::mptcp::Mptcp;
 use crate::netlink::socket::{Netlink, Request};
 use crate::netlink::{lookup, neighbour};
-use crate::options::HostOptions;
+use crate::options::{HostOptions, encrypts};
 use crate::shim::Shim;
 use crate::tunnel::Tunnels;
 use anycast::Anycasts;
@@ -118,7 +118,7 @@ impl Executor {
             anycasts: Anycasts::open()?,
             source_filters: SourceFilters::default(),
             udp_port_holds: UdpPortHolds::default(),
-            mptcp: Mptcp::open(run_dir)?,
+            mptcp: Mptcp::open(run_dir, encrypts(options))?,
             journal,
             shim: None,
             max_contexts: options.max_contexts,

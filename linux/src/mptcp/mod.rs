@@ -28,6 +28,8 @@ pub(crate) struct Mptcp {
     endpoints: VecMap<Ipv6Addr, MptcpEndpoint>,
     limits: Option<MptcpLimits>,
     manager: Option<PathManager>,
+    /// This daemon's subflows are encrypted.
+    encrypts: bool,
     /// The endpoints of an earlier daemon are kept until this one has had time to put them again: removing an endpoint
     /// closes the subflows of live connections. Later, reconciliation removes those that this daemon has not put.
     pub(crate) adopting: bool,
@@ -43,18 +45,37 @@ struct SavedState {
     former_buffers: Option<Buffers>,
     /// Endpoints of roam6, or about to be.
     endpoints: VecSet<Ipv6Addr>,
+    /// There are some, and their subflows are encrypted.
+    #[serde(default)]
+    encrypted: bool,
 }
 
 impl Mptcp {
-    /// Reads what an earlier daemon has stored.
+    /// Reads what an earlier daemon has stored. If that did not encrypt and this one does, the endpoints are removed at once: their
+    /// subflows are in the clear.
     ///
     /// # Errors
-    /// The file cannot be read.
-    pub(crate) fn open(run_dir: &Path) -> Result<Mptcp, Error> {
+    /// The file cannot be read; or the kernel's.
+    pub(crate) fn open(run_dir: &Path, encrypts: bool) -> Result<Mptcp, Error> {
         let file = run_dir.join("mptcp.json");
         let saved: SavedState = state_file::read(&file)?;
-        let adopting = !saved.endpoints.is_empty();
-        Ok(Mptcp { file, saved, endpoints: VecMap::new(), limits: None, manager: None, adopting })
+        let (endpoints, limits, manager) = (VecMap::new(), None, None);
+        let mut mptcp = Mptcp { file, saved, endpoints, limits, manager, encrypts, adopting: false };
+        if encrypts && !mptcp.saved.encrypted {
+            mptcp.remove_former()?;
+        }
+        mptcp.adopting = !mptcp.saved.endpoints.is_empty();
+        Ok(mptcp)
+    }
+
+    /// Removes the endpoints of an earlier daemon.
+    fn remove_former(&mut self) -> Result<(), Error> {
+        for address in self.saved.endpoints.iter().copied().collect::<Vec<_>>() {
+            if let Some(there) = self.find(address)? {
+                self.manager()?.delete(&there)?;
+            }
+        }
+        self.save(|written| written.endpoints = VecSet::new())
     }
 
     /// Adds or changes an endpoint.
@@ -206,6 +227,7 @@ impl Mptcp {
     fn save<R>(&mut self, change: impl FnOnce(&mut SavedState) -> R) -> Result<(), Error> {
         let mut written = self.saved.clone();
         change(&mut written);
+        written.encrypted = self.encrypts && !written.endpoints.is_empty();
         if written == self.saved {
             return Ok(());
         }
