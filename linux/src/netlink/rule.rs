@@ -38,6 +38,22 @@ pub(crate) fn of_mark(family: AddressFamily, priority: u32, (mark, table): (u32,
     message
 }
 
+/// A rule that leads packets of this host from a source to a table. `protocol` as above. Packets without a source yet do not match.
+#[cfg(feature = "relay")]
+pub(crate) fn of_source(priority: u32, (source, table): (Prefix, u32), protocol: u8) -> RuleMessage {
+    let (family, address, src_len) = family::to_kernel(source);
+    let mut message = RuleMessage::default();
+    message.header = RuleHeader { family, src_len, action: RuleAction::ToTable, ..RuleHeader::default() };
+    message.attributes = vec![
+        RuleAttribute::Priority(priority),
+        RuleAttribute::Source(address),
+        RuleAttribute::Iifname("lo".to_owned()),
+        RuleAttribute::Table(table),
+        RuleAttribute::Protocol(RouteProtocol::Other(protocol)),
+    ];
+    message
+}
+
 /// Dumps all rules of one family.
 pub(crate) fn dump(family: AddressFamily) -> Message {
     let mut message = RuleMessage::default();

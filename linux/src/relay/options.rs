@@ -1,6 +1,7 @@
 //! Settings of a relay process.
 
 use roam6_proto::contract::config::flow::FlowRule;
+use roam6_proto::contract::item::subflow::subflow_prefix;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -34,6 +35,8 @@ pub enum RelaySide {
         prefixes: Vec<Prefix>,
         /// All flow rules, in their order.
         flows: Vec<FlowRule>,
+        /// Bearers leave by encrypted paths only.
+        encrypted: bool,
     },
     /// A home agent.
     HomeAgent {
@@ -46,5 +49,15 @@ impl RelayOptions {
     /// The Unix socket at which the process reports its state.
     pub fn state_socket(&self) -> PathBuf {
         self.run_dir.join(STATE_SOCKET)
+    }
+
+    /// The sources of packets that leave by encrypted paths only: those of bearers and their subflows.
+    pub(super) fn encrypted_sources(&self) -> Vec<Prefix> {
+        match self.side {
+            RelaySide::MobileRouter { home_address, encrypted: true, .. } => {
+                vec![Prefix::host(home_address), subflow_prefix(home_address)]
+            }
+            RelaySide::MobileRouter { .. } | RelaySide::HomeAgent { .. } => Vec::new(),
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The rule and the routes that deliver marked packets to this host, whatever their destination.
+//! The rule and the routes that deliver marked packets to this host, whatever their destination; and those that stop packets of
+//! encrypted bearers which no rule of the daemon leads into the tunnel: the relay outlives the daemon, and its bearers go on sending.
 
 use super::sockets::MARK;
 use crate::error::Error;
@@ -11,6 +12,7 @@ use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
 use netlink_packet_route::rule::RuleMessage;
 use roam6_proto::base::ids::LinkId;
+use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
 /// The table of these routes, beside those of mobile routers.
@@ -20,9 +22,16 @@ const PRIORITY: u32 = 980;
 /// Not the protocol number of the daemon's items, which it removes if it has not put them.
 const RELAY_PROTOCOL: u8 = PROTOCOL + 1;
 
+/// The table without a way out.
+const UNREACHABLE_TABLE: u32 = TABLE + 1;
+/// Behind the rules of a mobile router that lead these packets into its tunnel.
+const UNREACHABLE_PRIORITY: u32 = 1150;
+
 /// Routing, and what it knows of addresses.
 pub(super) struct Routing {
     netlink: Netlink,
+    /// The sources of encrypted bearers.
+    encrypted: Vec<Prefix>,
 }
 
 impl Routing {
@@ -40,11 +49,37 @@ impl Routing {
             .collect();
         let results = netlink.execute(&requests);
         let failed = results.into_iter().find_map(Result::err);
-        failed.map_or(Ok(Routing { netlink }), |why| Err(Error::new("routing of relayed packets", why)))
+        let routing = Routing { netlink, encrypted: Vec::new() };
+        failed.map_or(Ok(routing), |why| Err(Error::new("routing of relayed packets", why)))
+    }
+
+    /// Packets of this host from these sources take the tunnel, or none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn keep_in_tunnel(&mut self, sources: Vec<Prefix>) -> Result<(), Error> {
+        if sources == self.encrypted {
+            return Ok(());
+        }
+        let begin = sources.iter().map(|source| Request::add(Message::new(libc::RTM_NEWRULE, &kept(*source))));
+        let route = Request::replace(Message::new(libc::RTM_NEWROUTE, &unreachable()));
+        let results = self.netlink.execute(&core::iter::once(route).chain(begin).collect::<Vec<_>>());
+        let former = std::mem::replace(&mut self.encrypted, sources);
+        self.release(former.into_iter().filter(|source| !self.encrypted.contains(source)).collect());
+        let failed = results.into_iter().find_map(Result::err);
+        failed.map_or(Ok(()), |why| Err(Error::new("routing of encrypted bearers", why)))
+    }
+
+    fn release(&mut self, sources: Vec<Prefix>) {
+        let end = sources.into_iter().map(|source| Request::remove(Message::new(libc::RTM_DELRULE, &kept(source))));
+        self.netlink.execute(&end.collect::<Vec<_>>());
     }
 
     /// Removes them.
     pub(super) fn remove(&mut self) {
+        let encrypted = std::mem::take(&mut self.encrypted);
+        self.release(encrypted);
+        self.netlink.execute(&[Request::remove(Message::new(libc::RTM_DELROUTE, &unreachable()))]);
         for family in family::BOTH {
             self.netlink.execute(&[
                 Request::remove(Message::new(libc::RTM_DELRULE, &rule(family))),
@@ -63,6 +98,24 @@ impl Routing {
 
 fn rule(family: AddressFamily) -> RuleMessage {
     rule::of_mark(family, PRIORITY, (MARK, TABLE), RELAY_PROTOCOL)
+}
+
+/// The rule for packets of encrypted bearers.
+fn kept(source: Prefix) -> RuleMessage {
+    rule::of_source(UNREACHABLE_PRIORITY, (source, UNREACHABLE_TABLE), RELAY_PROTOCOL)
+}
+
+fn unreachable() -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header = RouteHeader {
+        address_family: AddressFamily::Inet6,
+        protocol: RouteProtocol::Other(RELAY_PROTOCOL),
+        scope: RouteScope::Universe,
+        kind: RouteType::Unreachable,
+        ..RouteHeader::default()
+    };
+    message.attributes = vec![RouteAttribute::Table(UNREACHABLE_TABLE)];
+    message
 }
 
 fn route(family: AddressFamily) -> RouteMessage {

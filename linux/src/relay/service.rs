@@ -121,12 +121,14 @@ impl RelayService {
         if let Some(listener) = &bearer_listener {
             events.watch(listener, Source::Bearers)?;
         }
+        let mut routing = Routing::install()?;
+        routing.keep_in_tunnel(options.encrypted_sources())?;
         Ok(RelayService {
             engine: Relay::new(config_of(&options, instance)),
             clock: Clock::start()?,
             events,
             data_plane: RefCell::new(data_plane),
-            routing: RefCell::new(Routing::install()?),
+            routing: RefCell::new(routing),
             bearer_listener,
             connection_listener,
             signals,
@@ -230,6 +232,8 @@ impl RelayService {
         self.execute_all(effects);
         let put = self.put_outbound_rules();
         self.log_error(put);
+        let kept = self.routing.borrow_mut().keep_in_tunnel(self.options.encrypted_sources());
+        self.log_error(kept);
     }
 
     fn execute_all(&mut self, effects: Vec<Effect>) {

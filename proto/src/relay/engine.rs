@@ -5,6 +5,7 @@ use super::connections::Connections;
 use super::effect::{Effect, Event};
 use super::{BearerId, Bindings, Counters, HeldSyn, Refused, RelayConfig, Side, Tuple, is_special};
 use crate::Time;
+use crate::contract::item::subflow::is_subflow_address;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::relay::{Answer, Connect, Message, Offer, OfferedRule};
@@ -144,7 +145,7 @@ impl Relay {
         let own = self.homes.get(&home).map_or(0, |home| home.bearers);
         let full = self.bearers.len() + self.open.len() >= self.config.max_bearers
             || own >= self.config.max_bearers_per_router;
-        if bindings.tunnel_of(home).is_none() || bindings.is_own(home) {
+        if bindings.tunnel_of(home).is_none() || bindings.is_own(home) || is_subflow_address(home) {
             self.counters.refuse(Refused::NoBinding);
             return None;
         }

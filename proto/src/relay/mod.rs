@@ -23,6 +23,7 @@ pub use counters::{Counters, Refused};
 pub use effect::{Effect, Event};
 pub use engine::Relay;
 
+use crate::contract::item::subflow::is_subflow_address;
 use roam6_wire::Prefix;
 use roam6_wire::relay::{Connect, OfferedRule};
 use std::net::Ipv6Addr;
@@ -117,12 +118,13 @@ pub struct RelayConfig {
     pub early: bool,
 }
 
-/// Whether an address is none of a host on the Internet: a relay connects to no such destination.
+/// Whether an address is none of a host on the Internet, or that of a subflow: a relay connects to no such destination.
 fn is_special(address: Ipv6Addr) -> bool {
     if let Some(ipv4) = address.to_ipv4_mapped() {
         let [first, ..] = ipv4.octets();
         return first == 0 || ipv4.is_loopback() || ipv4.is_link_local() || ipv4.is_multicast() || ipv4.is_broadcast();
     }
     let nowhere = address.is_unspecified() || address.is_loopback() || address.segments().starts_with(&[0, 0, 0, 0]);
-    nowhere || address.is_multicast() || address.is_unicast_link_local()
+    let is_local = address.is_unicast_link_local() || is_subflow_address(address);
+    nowhere || address.is_multicast() || is_local
 }

@@ -4,6 +4,8 @@
 use super::*;
 use crate::Time;
 use crate::base::rng::Entropy;
+use crate::contract::item::subflow::subflow_address;
+use roam6_wire::Bid;
 use roam6_wire::relay::{Answer, Message, Offer};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +23,7 @@ impl Bindings for Table {
         let inside = |text: &str| text.parse::<Prefix>().unwrap().contains(address);
         match () {
             () if address == HOME || inside("2001:db8:100::/56") || inside("10.77.1.0/24") => Some(1),
+            () if address == subflow() => Some(1),
             () if address == OTHER_HOME || inside("2001:db8:200::/56") => Some(2),
             () => None,
         }
@@ -29,6 +32,11 @@ impl Bindings for Table {
     fn is_own(&self, address: Ipv6Addr) -> bool {
         address == AGENT
     }
+}
+
+/// The address of the mobile router by which a subflow of it is encrypted.
+fn subflow() -> Ipv6Addr {
+    subflow_address(HOME, Bid(1)).unwrap()
 }
 
 fn config(side: Side, instance: u64) -> RelayConfig {
@@ -242,14 +250,15 @@ fn other_packets_are_no_syns() {
 fn a_relay_is_no_open_proxy() {
     let forged = Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 5);
     let mut relay = agent();
-    for home in [forged, AGENT, SERVER] {
+    for home in [forged, AGENT, SERVER, subflow()] {
         assert_eq!(relay.accept_bearer(home, &Table), None, "{home} has no binding");
     }
-    assert_eq!(relay.counters().refused_no_binding, 3);
+    assert_eq!(relay.counters().refused_no_binding, 4);
 
     let other_node = Ipv6Addr::new(0x2001, 0xdb8, 0x200, 0, 0, 0, 0, 2);
     let mapped = |text: &str| text.parse::<std::net::Ipv4Addr>().unwrap().to_ipv6_mapped();
-    for source in [forged, SERVER, other_node, OTHER_HOME, AGENT, Ipv6Addr::UNSPECIFIED, mapped("10.77.2.1")] {
+    for source in [forged, SERVER, other_node, OTHER_HOME, AGENT, subflow(), Ipv6Addr::UNSPECIFIED, mapped("10.77.2.1")]
+    {
         let (mut relay, id) = agent_with(HOME);
         let destination = if source.to_ipv4_mapped().is_some() { mapped("198.51.100.9") } else { SERVER };
         let out = step(&mut relay, Event::Message(id, request(source, destination)));
@@ -259,7 +268,8 @@ fn a_relay_is_no_open_proxy() {
     let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
     let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
     let neighbour = Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 3);
-    for destination in [AGENT, link_local, group, Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, neighbour, HOME] {
+    let others = subflow_address(OTHER_HOME, Bid(1)).unwrap();
+    for destination in [AGENT, link_local, group, Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, neighbour, HOME, others] {
         let (mut relay, id) = agent_with(HOME);
         let out = step(&mut relay, Event::Message(id, request(NODE, destination)));
         assert_eq!(out, [Effect::Reply(id, Answer::NotAuthorized)], "destination {destination}");

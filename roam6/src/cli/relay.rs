@@ -58,6 +58,7 @@ fn options_of(config: &Config) -> Option<RelayOptions> {
             home_agents: router.home_agents.clone(),
             prefixes: router.prefixes.clone(),
             flows: router.flows.clone(),
+            encrypted: router.encryption.is_some(),
         };
         return Some(RelayOptions { run_dir, side, early: router.early });
     }
