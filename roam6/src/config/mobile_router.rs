@@ -13,7 +13,6 @@ use crate::config::source::Diagnostics;
 use core::time::Duration;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::encryption::MAX_WIREGUARD_BID;
-use roam6_proto::contract::config::flow::has_bonding;
 use roam6_proto::contract::config::nemo::{
     Authentication, BeyondCap, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, LoadSharing,
     MobileRouterConfig, PlanPeriod, PrefixMode, PrefixPreference, PrefixSharing, ProbeConfig, StaticAddress, Transport,
@@ -203,10 +202,6 @@ pub(crate) fn validate(
     let default_home = if encryption.is_some() { HomeNetwork::Virtual } else { HomeNetwork::default() };
     let home_agents = section.home_agents.len();
     let flows = flow::validate(section.flow, (&uplinks, &ingress), (sharing, has_udp, home_agents), diagnostics);
-    if let Some(written) = section.encrypt.as_ref().filter(|_| encryption.is_some() && has_bonding(&flows)) {
-        let hint = "name one uplink in place of \"all\", or leave encrypt out";
-        diagnostics.report(written.span(), "connections over all uplinks at once are not encrypted", hint);
-    }
     let care_of_prefixes = care_of_prefixes(section.care_of_prefixes, &uplinks, &ingress, diagnostics);
     let keying =
         KeySettings { auth: section.auth, key_file: section.key_file, ipsec: section.ipsec, ..KeySettings::default() };

@@ -68,8 +68,7 @@ pub(super) fn keep_encryption(old: &Config, new: &mut Config) -> bool {
     is_changed
 }
 
-/// A file without `encrypt` may have what encryption excludes, such as a home link or connections over all uplinks: nothing of it
-/// applies before the restart.
+/// A file without `encrypt` may have what encryption excludes, such as a home link: nothing of it applies before the restart.
 fn keep_router_encryption(old: &MobileRouterConfig, new: &mut MobileRouterConfig) {
     let method = |config: &MobileRouterConfig| config.encryption.as_ref().map(|own| own.method);
     match old.encryption.is_some() && method(new) != method(old) {

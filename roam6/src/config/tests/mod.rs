@@ -1,6 +1,7 @@
 //! The configuration file: accepted values, and the reports of problems.
 
 mod document;
+mod encryption;
 mod fleet;
 mod geo;
 mod home_agent;
@@ -67,58 +68,6 @@ fn a_virtual_home_network_has_no_home_link() {
     let both = with("home = \"virtual\"\nsharing = \"standby\"\nhome_and_away = true");
     let line = &read(&both).unwrap_err()[0];
     assert!(line.starts_with("r.toml:6:17: home_and_away needs a home link;"), "{line}");
-}
-
-/// On a home link packets leave unencrypted, and any host of a visited link can advertise the home prefix.
-#[test]
-fn a_mobile_router_that_encrypts_has_no_home_link() {
-    use roam6_proto::contract::config::nemo::HomeNetwork;
-    let key = "01".repeat(20);
-    let pair =
-        format!("to_home_agent = {{ spi = 500, key = \"{key}\" }}, to_mobile = {{ spi = 501, key = \"{key}\" }}");
-    let keyed = format!("ipsec = {{ integrity = \"hmac-sha1-96\", {pair} }}\nencrypt = true\n");
-    let with = |lines: &str| read(&MR.replacen("auth = \"none\"\n", &format!("{keyed}{lines}"), 1));
-    for lines in ["", "home = \"virtual\"\n"] {
-        assert_eq!(with(lines).unwrap().mobile_router.unwrap().home_network, HomeNetwork::Virtual, "{lines}");
-    }
-    for lines in ["home = \"physical\"\n", "sharing = \"standby\"\nhome_and_away = true\n"] {
-        let line = &with(lines).unwrap_err()[0];
-        assert!(line.contains("data on a home link is not encrypted"), "{line}");
-    }
-}
-
-/// What ESP does not encrypt would carry nothing.
-#[test]
-fn esp_excludes_ipv4_and_udp_and_is_the_method_of_both_roles() {
-    use roam6_proto::contract::config::nemo::{EncryptionMethod, Transport};
-    let key = "01".repeat(20);
-    let pair =
-        format!("to_home_agent = {{ spi = 500, key = \"{key}\" }}, to_mobile = {{ spi = 501, key = \"{key}\" }}");
-    let keyed = format!("ipsec = {{ integrity = \"hmac-sha1-96\", {pair} }}\n");
-    let router = |lines: &str| MR.replacen("auth = \"none\"\n", &format!("{keyed}{lines}"), 1);
-    let agent = |lines: &str| HA.replacen("[[", &format!("{lines}\n[["), 1);
-    let esp = "encrypt = \"esp\"\n";
-    let read_router = read(&router(esp)).unwrap().mobile_router.unwrap();
-    assert_eq!(read_router.encryption.map(|own| (own.method, own.required)), Some((EncryptionMethod::Esp, true)));
-    assert_eq!(read_router.uplinks[0].transport, Transport::Native);
-    let read_agent = read(&agent(esp)).unwrap().home_agent.unwrap().config;
-    assert!(!read_agent.udp6 && read_agent.encryption.unwrap().required);
-    let over_ipv4 = router(&format!("{esp}home_agents_ipv4 = [\"192.0.2.1\"]\n")).replacen(
-        "home_address",
-        "home_agents = [\"2001:db8:1::1\"]\nhome_address",
-        1,
-    );
-    for (text, what) in [
-        (over_ipv4, "ESP does not encrypt paths over IPv4"),
-        (router(esp) + "transport = \"udp\"\n", "ESP does not encrypt paths in UDP"),
-        (agent(&format!("{esp}udp6 = true\n")), "ESP does not encrypt paths in UDP"),
-        (agent(&format!("{esp}[home_agent.ipv4]\naddress = \"192.0.2.1\"\n")), "ESP does not encrypt paths over IPv4"),
-        (router(esp) + &agent("encrypt = true\n"), "by WireGuard or by ESP, not by both"),
-        (router("encrypt = \"ah\"\n"), "true, false, \"required\" or \"esp\""),
-    ] {
-        let problems = read(&text).unwrap_err();
-        assert!(problems.iter().any(|line| line.contains(what)), "{what}: {problems:?}");
-    }
 }
 
 #[test]
