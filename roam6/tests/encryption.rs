@@ -4,6 +4,12 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
+#[allow(clippy::indexing_slicing, clippy::panic, reason = "it is shared")]
+#[path = "bonding/bed.rs"]
+mod bed;
+#[allow(clippy::indexing_slicing, clippy::panic, reason = "it is shared")]
+#[path = "bonding/encrypted.rs"]
+mod encrypted;
 mod testbed;
 
 use std::fs;
@@ -507,4 +513,15 @@ fn unloaded_module_stops_the_data_and_its_return_resumes_it() {
     await_answer(&testbed, "a new session");
     let seen = capture.end();
     assert_eq!(seen.count(&format!("ipv6.addr == {NODE}")), 0, "nothing is in the clear");
+}
+
+#[test]
+fn bonding_is_encrypted() {
+    let test = "bonding_is_encrypted";
+    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(why) = missing() {
+        return println!("skipped: {test}: {why}");
+    }
+    let (keys, devices) = (["encrypt = \"required\"", "encrypt = true"], ["roam6-wg1", "roam6-wg2"]);
+    encrypted::bonding_is_encrypted(test, &encrypted::Method { keys, devices, filter: "wg.type == 4" });
 }

@@ -5,6 +5,12 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
+#[allow(clippy::indexing_slicing, clippy::panic, reason = "it is shared")]
+#[path = "bonding/bed.rs"]
+mod bed;
+#[allow(clippy::indexing_slicing, clippy::panic, reason = "it is shared")]
+#[path = "bonding/encrypted.rs"]
+mod encrypted;
 mod testbed;
 
 use serde_json::Value;
@@ -265,4 +271,14 @@ fn what_esp_does_not_encrypt_is_refused_by_the_check() {
     let text = check(&format!("{over_ipv4}{}transport = \"udp\"\n{INGRESS}", testbed::UPLINK));
     assert!(text.contains("ESP does not encrypt paths over IPv4"), "{text}");
     assert!(text.contains("ESP does not encrypt paths in UDP"), "{text}");
+}
+
+#[test]
+fn bonding_is_encrypted() {
+    let test = "bonding_is_encrypted";
+    if let Some(why) = missing() {
+        return println!("skipped: {test}: {why}");
+    }
+    let devices = ["roam6-esp11", "roam6-esp12"];
+    encrypted::bonding_is_encrypted(test, &encrypted::Method { keys: [ESP.trim(); 2], devices, filter: "esp" });
 }

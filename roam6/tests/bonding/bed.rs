@@ -1,5 +1,7 @@
 //! The testbed with relays and a server behind the home agent, and the two ends of its connections.
+#![allow(dead_code, reason = "each test uses its part")]
 
+use crate::testbed::capture::Capture;
 use crate::testbed::{self, INGRESS, Namespace, ROUTER, Running, Testbed, wait_or_report};
 use nix::libc;
 use std::io::{Read, Write};
@@ -31,6 +33,8 @@ pub(crate) struct Bed {
     pub(crate) testbed: Testbed,
     pub(crate) server: Namespace,
     pub(crate) running: Vec<Running>,
+    /// What passes the two visited links, if that is captured.
+    pub(crate) captures: Vec<Capture>,
 }
 
 /// The daemons among what runs.
@@ -48,6 +52,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) router_keys: &'a str,
     /// Its further prefixes.
     pub(crate) prefixes: &'a [&'a str],
+    /// The visited links are captured, before the mobile router starts.
+    pub(crate) captured: bool,
 }
 
 impl Bed {
@@ -76,7 +82,7 @@ impl Bed {
     }
 
     pub(crate) fn with(test: &str, settings: &Settings<'_>) -> Option<Bed> {
-        let Settings { enrolment, agent_keys, router_keys, prefixes } = settings;
+        let Settings { enrolment, agent_keys, router_keys, prefixes, captured } = settings;
         let testbed = Testbed::new(test)?;
         let server = Namespace::new()?;
         testbed.agent.shell(&format!(
@@ -91,6 +97,8 @@ impl Bed {
         testbed.enroll(enrolment);
         let agent = testbed.start_agent_more(&format!("bond = true\n{agent_keys}"));
         let (radvd, other) = (testbed.advertise("2001:db8:2::/64"), testbed.add_other_network());
+        let links = ["visit0", "visit1"].into_iter().filter(|_| *captured);
+        let captures = links.map(|link| Capture::begin(&testbed, &testbed.agent, link, link)).collect();
         let further: String = prefixes.iter().map(|prefix| format!(", \"{prefix}\"")).collect();
         let router_section = ROUTER.replace("/56\"]", &format!("/56\"{further}]"));
         let router = testbed
@@ -100,7 +108,7 @@ impl Bed {
         testbed.await_binding("2001:db8:4:");
         let ready = || testbed.logs().contains("connections are relayed");
         wait_or_report("a relay", ready, || testbed.logs());
-        Some(Bed { testbed, server, running: vec![agent, radvd, other, router] })
+        Some(Bed { testbed, server, running: vec![agent, radvd, other, router], captures })
     }
 
     /// The host of the mobile router (`mr`) or of the home agent (`ha`).

@@ -17,7 +17,7 @@ mod semantics;
 #[path = "../testbed/mod.rs"]
 mod testbed;
 
-use bed::{Bed, NODE, PATIENCE, SERVER, expect, octets_from, read_to_end, reset, send_all};
+use bed::{Bed, NODE, PATIENCE, SERVER, Settings, expect, octets_from, read_to_end, reset, send_all};
 use nix::libc;
 use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -222,5 +222,23 @@ fn hosts_that_vanish_are_noticed_by_keepalives() {
         wait_or_report("the end of the connection", || [open("mr"), open("ha")] == [0, 0], || bed.flows().to_string());
         place.shell("tc qdisc del dev eth0 root");
         drop(vanished);
+    }
+}
+
+/// What captures must not have with encryption: see encrypted.rs.
+#[test]
+fn relays_are_in_the_clear_without_encryption() {
+    let test = "relays_are_in_the_clear_without_encryption";
+    let settings = Settings { captured: true, ..Settings::default() };
+    let Some(mut bed) = Bed::with(test, &settings) else { return println!("skipped: {test}") };
+    let (node, server) = bed.connect(6800);
+    bed.await_subflows(2);
+    let data = octets_from(0, 1 << 20);
+    std::thread::scope(|scope| {
+        scope.spawn(|| send_all(&server, &data));
+        expect(&node, &data);
+    });
+    for capture in std::mem::take(&mut bed.captures) {
+        assert!(capture.end().count("tcp.port == 4191") > 0);
     }
 }
