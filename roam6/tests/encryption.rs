@@ -18,10 +18,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock};
 use testbed::capture::Capture;
-use testbed::host::listen;
 use testbed::nat::{self, NatTestbed, dissect};
 use testbed::wireguard::missing;
-use testbed::{BINARY, INGRESS, Namespace, ROUTER, Running, TWO_UPLINKS, Testbed, wait_for, wait_or_report};
+use testbed::{BINARY, INGRESS, ROUTER, TWO_UPLINKS, Testbed, wait_for, wait_or_report};
 
 /// Read by tests that use the kernel module, written by the one that unloads it.
 static MODULE: RwLock<()> = RwLock::new(());
@@ -364,74 +363,6 @@ fn ipv4_uplink_behind_a_nat_is_encrypted_and_outlives_its_mapping() {
     assert_eq!(dissect(&file, &format!("ipv6.addr == {NODE}"), "frame.number"), "", "nothing is in the clear");
     assert!(dissect(&file, "wg.type == 4", "frame.number").lines().count() >= 80);
     assert_eq!(dissect(&file, "ip.flags.mf == 1", "frame.number"), "", "no fragments");
-}
-
-/// A mobile router whose uplink is in the mobile network of the other one.
-const PASSENGER: &str = "
-[mobile_router]
-home_address = \"2001:db8:1::200\"
-home_prefix = \"2001:db8:1::/64\"
-home_agents = [\"2001:db8:1::1\"]
-prefixes = [\"2001:db8:200::/56\"]
-key_file = \"passenger.key\"
-encrypt = true
-[[mobile_router.uplink]]
-interface = \"eth0\"
-[[mobile_router.ingress]]
-interface = \"in0\"
-prefix = \"2001:db8:200::/64\"
-";
-const PASSENGER_NODE: &str = "2001:db8:200::2";
-/// As a display filter: any address of the outer mobile network.
-const CARE_OF_PASSENGER: &str = "2001:db8:100::/64";
-
-/// A host inside the mobile network of a nested mobile router, and that router's daemon.
-fn passenger(testbed: &Testbed) -> (Namespace, Running) {
-    let node = Namespace::new().unwrap();
-    testbed.node.shell("ip -6 address flush dev eth0 scope global && ip -6 route del default");
-    listen(&testbed.node);
-    testbed
-        .node
-        .shell(&format!("ip link add in0 type veth peer name eth0 netns {} && ip link set in0 up", node.number()));
-    node.shell("sysctl -qw net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up");
-    listen(&node);
-    testbed.enroll_as("2001:db8:1::200", "2001:db8:200::/56", "passenger.key", &[]);
-    (node, testbed.node.roam6(&testbed.write_config("passenger", PASSENGER)))
-}
-
-#[test]
-fn nested_mobile_router_has_a_session_within_that_of_the_outer_one() {
-    let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
-    let Some(testbed) = testbed("nested_mobile_router_has_a_session_within_that_of_the_outer_one") else { return };
-    let (node, _passenger) = passenger(&testbed);
-    let visited = Capture::begin(&testbed, &testbed.agent, "visit0", "visit");
-    let inside = Capture::begin(&testbed, &testbed.router, "in0", "inside");
-    let _agent = testbed.start_agent_more("encrypt = \"required\"\n");
-    let _radvd = testbed.advertise("2001:db8:2::/64");
-    let _router = testbed.start_router("encrypt = true\n");
-    testbed.await_binding("2001:db8:2:");
-    testbed.await_binding("2001:db8:100:");
-    let answers = |size| node.ping(2, size, CORRESPONDENT).contains(" 0% packet loss");
-    let story = || {
-        let log = fs::read_to_string(testbed.file("passenger.log")).unwrap_or_default();
-        format!("{}\npassenger:\n{log}", testbed.logs())
-    };
-    wait_or_report("a session within a session", || answers("56"), story);
-    // 80 octets for each session: 1500, 1420, 1340.
-    wait_or_report("1340 octets", || answers("1292"), story);
-    let longer = node.ping(2, "1293", CORRESPONDENT);
-    assert!(longer.contains("mtu") && longer.contains("1340"), "{longer}");
-    let (visited, inside) = (visited.end(), inside.end());
-    assert_eq!(
-        inside.count(&format!("ipv6.addr == {PASSENGER_NODE}")),
-        0,
-        "nothing is in the clear for the outer router"
-    );
-    assert!(inside.count(&format!("ipv6.addr == {CARE_OF_PASSENGER} && {DATA}")) >= 2, "the inner session is");
-    for (address, whose) in [(PASSENGER_NODE, "node"), (CARE_OF_PASSENGER, "care-of address")] {
-        assert_eq!(visited.count(&format!("ipv6.addr == {address}")), 0, "the passenger's {whose} is seen by nobody");
-    }
-    [visited, inside].iter().for_each(|seen| seen.check());
 }
 
 #[test]
