@@ -234,7 +234,8 @@ fn subflows_have_an_address_of_each_encrypted_path() {
     let home = ip("2001:db8::100");
     let prefix = subflow_prefix(home);
     let address = |bid| subflow_address(home, Bid(bid)).unwrap();
-    let mut bench = TestBed::new(MobileRouterConfig { flows: vec![bonded_flow()], ..encrypting(LoadSharing::Weighted) });
+    let mut bench =
+        TestBed::new(MobileRouterConfig { flows: vec![bonded_flow()], ..encrypting(LoadSharing::Weighted) });
     let leads = |bench: &TestBed, table| {
         let is_rule = |item: &Item| match item {
             Item::Rule(rule) => (rule.source, rule.iif.as_deref(), rule.table) == (prefix, Some("lo"), table),
