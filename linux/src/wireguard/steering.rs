@@ -1,6 +1,9 @@
 //! The way of WireGuard's outer packets at a mobile router: by the uplink of their path. The device marks them, a rule leads marked
-//! ones to a table of their own, and that has the route that the kernel uses from the care-of address by the uplink. Without such
-//! a route they are discarded, so that no path goes by the uplink of another.
+//! ones to a table of their own, and that has the next hop that the kernel uses from the care-of address by the uplink. Without one
+//! they are discarded, so that no path goes by the uplink of another.
+//!
+//! The next hop is that to the home agent, for every destination: a home agent with several addresses sends from the one that its
+//! routes prefer until it has received a packet, and WireGuard answers an authentic packet to where it came from.
 
 use crate::error::Error;
 use crate::netlink::family;
@@ -61,20 +64,15 @@ pub(super) fn end(netlink: &mut Netlink, device: DeviceNumber) {
 
 /// Leads the packets of a path by its uplink. Returns the gateway, `None` for none, if the kernel has a route there.
 pub(super) fn lead(netlink: &mut Netlink, device: DeviceNumber, ends: &Ends) -> Result<Option<Option<IpAddr>>, Error> {
-    let (family, remote, length) = family::to_kernel(Prefix::host(address(ends.remote)));
+    let (family, ..) = family::to_kernel(Prefix::host(address(ends.remote)));
     let local = family::to_kernel(Prefix::host(address(ends.local))).1;
     let Some(gateway) = gateway(netlink, ends)? else { return Ok(None) };
     let mut message = table(family);
-    message.header.destination_prefix_length = length;
     message.header.kind = RouteType::Unicast;
     message.header.scope =
         if gateway.is_none() && family == AddressFamily::Inet { RouteScope::Link } else { RouteScope::Universe };
-    message.attributes = vec![
-        RouteAttribute::Destination(remote.into()),
-        RouteAttribute::Oif(ends.link.0),
-        RouteAttribute::PrefSource(local.into()),
-        RouteAttribute::Priority(1),
-    ];
+    message.attributes =
+        vec![RouteAttribute::Oif(ends.link.0), RouteAttribute::PrefSource(local.into()), RouteAttribute::Priority(1)];
     message.attributes.extend(gateway.map(|router| RouteAttribute::Gateway(router.into())));
     let request = Request::replace(Message::new(libc::RTM_NEWROUTE, &named(message, device)));
     execute(netlink, &[request])?;
