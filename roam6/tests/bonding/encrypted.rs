@@ -1,5 +1,5 @@
 //! Bonding between hosts that encrypt: one download by the devices of both uplinks, and nothing of it, or of the relays, in the clear,
-//! also while no daemon runs. What else has an address of subflows is not accepted.
+//! also while no daemon runs, or after it was stopped. What else has an address of subflows is not accepted.
 
 use crate::bed::{Bed, ROUTER_DAEMON, SERVER, Settings, expect, octets_from, send_all};
 use crate::testbed::{Namespace, Testbed, wait_or_report};
@@ -7,6 +7,7 @@ use roam6_proto::contract::item::subflow::subflow_address;
 use roam6_wire::Bid;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 const AGENT: &str = "2001:db8:1::1";
 const CORRESPONDENT: &str = "2001:db8:9::9";
@@ -56,7 +57,7 @@ pub(crate) fn bonding_is_encrypted(test: &str, method: &Method<'_>) {
     let by_subflows = subflow_addresses().map(|address| received_from(&bed, &address));
     println!("figure: {by_subflows:?} octets by the subflows of {:?}", subflow_addresses());
     for octets in carried.iter().chain(&by_subflows) {
-        assert!(*octets >= ALL as u64 / 5, "{carried:?} {by_subflows:?}");
+        assert!(*octets >= ALL as u64 / 5, "{carried:?} {by_subflows:?}\n{}", story(&bed));
     }
 
     bed.running[ROUTER_DAEMON] = bed.testbed.router.roam6(&bed.testbed.file("mr.toml"));
@@ -65,6 +66,7 @@ pub(crate) fn bonding_is_encrypted(test: &str, method: &Method<'_>) {
     send_all(&node, b"after");
     expect(&server, b"after");
     assert_others_are_refused(&bed, method);
+    stop_amid_an_upload(&mut bed, &node);
     for capture in std::mem::take(&mut bed.captures) {
         let seen = capture.end();
         assert_eq!(seen.count("tcp"), 0, "neither relays nor hosts are in the clear, tunnelled or not");
@@ -73,6 +75,25 @@ pub(crate) fn bonding_is_encrypted(test: &str, method: &Method<'_>) {
         assert!(encrypted >= 500, "{encrypted} packets");
         seen.check();
     }
+}
+
+fn story(bed: &Bed) -> String {
+    let kernel = |who| bed.host(who).shell("ss -tin sport 4191 or dport 4191; wg show; ip -s link");
+    format!("{}\n{}\n{}", kernel("ha"), kernel("mr"), bed.testbed.logs())
+}
+
+/// Stops the daemon, which removes its routes, while the relay, which goes on for a minute, has much to send. The host gets a default
+/// route of the visited network then.
+fn stop_amid_an_upload(bed: &mut Bed, node: &TcpStream) {
+    let router = &bed.testbed.router;
+    router.shell("for link in up0 up1; do tc qdisc add dev $link root tbf rate 200kbit burst 16k latency 100ms; done");
+    send_all(node, &octets_from(0, 200_000));
+    let daemon = nix::unistd::Pid::from_raw(bed.running[ROUTER_DAEMON].0.id().try_into().unwrap());
+    nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGTERM).unwrap();
+    bed.running[ROUTER_DAEMON].0.wait().unwrap();
+    let has_route = || bed.testbed.router.shell("ip -6 route show default").contains("via");
+    wait_or_report("a default route", has_route, || bed.testbed.logs());
+    std::thread::sleep(Duration::from_secs(10));
 }
 
 fn read(mut stream: &TcpStream, place: usize, count: usize) {
@@ -131,8 +152,9 @@ fn assert_others_are_refused(bed: &Bed, method: &Method<'_>) {
         "ip -6 route add default dev {} table 77 && ip -6 rule add from fd72:6f61:6d36::/48 iif lo lookup 77 priority 900",
         method.devices[0]
     ));
-    // The session of the daemon before may have ended, and WireGuard repeats a lost handshake after 5 s.
-    wait_or_report("the relay", || connects(testbed, first, AGENT, roam6_wire::relay::PORT), || testbed.logs());
+    // The daemon that was started may have registered the first uplink after the other one.
+    let reaches_relay = || connects(testbed, first, AGENT, roam6_wire::relay::PORT);
+    wait_or_report("the relay", reaches_relay, || testbed.logs());
     let before = received_segments(&bed.server);
     for (from, to, port) in [
         (first, AGENT, 80),
