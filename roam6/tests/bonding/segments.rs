@@ -100,7 +100,7 @@ fn sequence_numbers_may_wrap() {
 
 /// More than the sequence numbers of TCP count, in blocks that differ.
 #[test]
-#[ignore = "minutes on both processors"]
+#[ignore = "nine gigabytes through two relays"]
 fn transfers_of_more_than_4_gigabytes_arrive_whole() {
     const BLOCK: usize = 1 << 20;
     const BLOCKS: u64 = 4300;
