@@ -52,8 +52,7 @@ impl HomeAgent {
             replica: rule.replication.and_then(|replication| replication.second),
         });
         let host = core::iter::once(Prefix::host(home.0));
-        let of_subflows = self.subflow_prefix(id, home, of);
-        let remote_prefixes = host.chain(of.prefixes.iter().copied()).chain(of_subflows).collect();
+        let remote_prefixes = host.chain(self.tunnelled_prefixes(id, home, of)).collect();
         let local_prefixes = vec![Prefix::ALL];
         Tunnel { id, local_prefixes, remote_prefixes, paths, flows: flows.collect() }
     }

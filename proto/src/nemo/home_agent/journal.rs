@@ -122,9 +122,8 @@ impl HomeAgent {
         let tunnel = self.tunnel_id(home);
         let mut binding = Binding { tunnel, sequence, timestamp, ..Default::default() };
         self.tunnels.insert(binding.tunnel, home);
-        let of_subflows = self.subflow_prefix(tunnel, home, &registration);
-        let prefixes = registration.prefixes.iter().copied().chain(of_subflows);
-        prefixes.for_each(|prefix| self.prefixes.insert(prefix, tunnel));
+        let prefixes: Vec<Prefix> = self.tunnelled_prefixes(tunnel, home, &registration).collect();
+        prefixes.into_iter().for_each(|prefix| self.prefixes.insert(prefix, tunnel));
         self.care_of_index.extend(registration.addresses().into_iter().map(|address| (address, binding.tunnel)));
         binding.current = Some(registration);
         self.bindings.insert(home, Box::new(binding));

@@ -26,16 +26,24 @@ impl HomeAgent {
         self.put_own(Item::route(RouteTable::MAIN, network, UNREACHABLE_METRIC, NextHop::Unreachable), out);
     }
 
-    /// The prefix of the addresses of a mobile router's subflows; `None` if it does not encrypt, or another one has the same: the
-    /// home addresses of both have one hash.
-    pub(super) fn subflow_prefix(
+    /// What a registration leads into its tunnel beside the home address: the prefixes, and that of the addresses of subflows.
+    pub(super) fn tunnelled_prefixes(
         &self,
         tunnel: TunnelId,
         home: HomeAddress,
         registration: &Registration,
-    ) -> Option<Prefix> {
-        let is_encrypted = registration.care_of.iter().any(|at| at.wireguard.is_some() || at.esp.is_some());
-        let prefix = Some(subflow_prefix(home.0)).filter(|_| is_encrypted && self.config.has_encrypted_subflows())?;
+    ) -> impl Iterator<Item = Prefix> {
+        registration.prefixes.iter().copied().chain(self.subflow_prefix(tunnel, home, registration))
+    }
+
+    /// The prefix of the addresses of a mobile router's subflows; `None` if it does not encrypt, or another one has the same: the
+    /// home addresses of both have one hash.
+    fn subflow_prefix(&self, tunnel: TunnelId, home: HomeAddress, registration: &Registration) -> Option<Prefix> {
+        let is_encrypted = || registration.care_of.iter().any(|at| at.wireguard.is_some() || at.esp.is_some());
+        if !self.config.has_encrypted_subflows() || !is_encrypted() {
+            return None;
+        }
+        let prefix = subflow_prefix(home.0);
         self.prefixes.owner(prefix).is_none_or(|owner| owner == tunnel).then_some(prefix)
     }
 }

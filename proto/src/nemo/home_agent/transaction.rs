@@ -285,11 +285,8 @@ impl HomeAgent {
     pub(super) fn update_indexes(&mut self, home: HomeAddress, old: Option<&Registration>, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let live: Vec<&Registration> = binding.live().collect();
-        let all = |one: &Registration| {
-            let of_subflows = self.subflow_prefix(binding.tunnel, home, one);
-            one.prefixes.iter().copied().chain(of_subflows).collect::<Vec<_>>()
-        };
-        let prefixes: VecSet<Prefix> = live.iter().flat_map(|live| all(live)).collect();
+        let all = |one| self.tunnelled_prefixes(binding.tunnel, home, one);
+        let prefixes: VecSet<Prefix> = live.iter().copied().flat_map(all).collect();
         let lost: Vec<Prefix> = old.into_iter().flat_map(all).filter(|prefix| !prefixes.contains(prefix)).collect();
         let addresses: VecSet<_> = live.iter().flat_map(|live| live.addresses()).collect();
         if let Some(old) = old {
