@@ -328,7 +328,7 @@ fn read_subflow(reply: &[u8]) -> Option<(u32, Subflow)> {
         bytes_sent: number_u64(info, 200),
         bytes_received: number_u64(info, 128),
         bytes_retransmitted: number_u64(info, 208),
-        rtt_micros: number(info, 68),
+        rtt_micros: round_trip_micros(info),
         idle_millis: number(info, 44),
         age_seconds: None,
     };
@@ -371,6 +371,11 @@ fn read_socket(reply: &[u8]) -> Option<SocketAddresses> {
         state,
         link: number(reply, 40),
     })
+}
+
+/// `tcpi_rtt` of `struct tcp_info` (linux/tcp.h); 0 where there is none.
+pub(crate) fn round_trip_micros(info: &[u8]) -> u32 {
+    number(info, 68)
 }
 
 /// The number at an offset; 0 where there is none.

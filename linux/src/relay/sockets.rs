@@ -1,6 +1,7 @@
 //! The sockets: bearers, which are MPTCP, and plain TCP with addresses that are not of this host (IPV6_TRANSPARENT).
 
 use crate::error::{Context, Error};
+use crate::mptcp::diag::round_trip_micros;
 use crate::sys::{self, Flag, IPPROTO_MPTCP};
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -10,7 +11,6 @@ use nix::sys::socket::{getsockopt, setsockopt};
 use roam6_proto::relay::Tuple;
 use roam6_wire::relay::{Answer, Connect};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6};
-use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// The mark of packets that are delivered to the relay, as in bpf/abi.h.
@@ -43,7 +43,8 @@ const NOT_SENT_LOW_WATER: Flag = 64 * 1024;
 const IPV6_TRANSPARENT: Flag = 75;
 /// net/sock.h: the receive buffer is not the kernel's to size.
 const SOCK_RCVBUF_LOCK: Flag = 2;
-const TCPI_RTT: Range<usize> = 68..72;
+/// The beginning of `struct tcp_info`, as far as the round trip.
+const TCP_INFO_OCTETS: usize = 72;
 const BACKLOG: i32 = 1024;
 
 /// Closing a socket resets the connection, or ends it in order.
@@ -95,16 +96,10 @@ fn set_receive_buffer(plain: &OwnedFd, octets: Flag) {
 
 /// What is under way at [`PLAIN_RATE`] in a round trip, octets.
 fn bandwidth_delay(plain: &OwnedFd) -> Flag {
-    let product = round_trip_micros(plain).map_or(0, |micros| u64::from(micros) * PLAIN_RATE / 8);
+    let mut info = [0; TCP_INFO_OCTETS];
+    let _ = sys::get_option(plain, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info);
+    let product = u64::from(round_trip_micros(&info)) * PLAIN_RATE / 8;
     Flag::try_from(product).unwrap_or(Flag::MAX)
-}
-
-/// `tcpi_rtt` of `struct tcp_info` (linux/tcp.h).
-fn round_trip_micros(plain: &OwnedFd) -> Option<u32> {
-    let mut info = [0; TCPI_RTT.end];
-    sys::get_option(plain, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
-    let rtt = info.get(TCPI_RTT)?;
-    rtt.try_into().ok().map(u32::from_ne_bytes)
 }
 
 /// What all plain connections have. Keepalives are answered by the kernel of this host, so it has to send its own, or it would
@@ -115,7 +110,6 @@ pub(super) fn tune_plain(socket: &OwnedFd, traffic_class: u8) {
         (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
         (libc::SOL_SOCKET, libc::SO_OOBINLINE, 1),
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
-        (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, PLAIN_BUFFER),
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, Flag::from(traffic_class & !3)),
         (libc::IPPROTO_IP, libc::IP_TOS, Flag::from(traffic_class & !3)),
     ] {

@@ -64,8 +64,7 @@ pub(super) fn end(netlink: &mut Netlink, device: DeviceNumber) {
 
 /// Leads the packets of a path by its uplink. Returns the gateway, `None` for none, if the kernel has a route there.
 pub(super) fn lead(netlink: &mut Netlink, device: DeviceNumber, ends: &Ends) -> Result<Option<Option<IpAddr>>, Error> {
-    let (family, ..) = family::to_kernel(Prefix::host(address(ends.remote)));
-    let local = family::to_kernel(Prefix::host(address(ends.local))).1;
+    let (family, local, _) = family::to_kernel(Prefix::host(address(ends.local)));
     let Some(gateway) = gateway(netlink, ends)? else { return Ok(None) };
     let mut message = table(family);
     message.header.kind = RouteType::Unicast;

@@ -166,6 +166,11 @@ impl PathQuality {
         measured.map_or(INITIAL_TIMEOUT, |timeout| timeout.clamp(MIN_TIMEOUT, INITIAL_TIMEOUT * 60))
     }
 
+    /// The same where probes may wait in a queue of this length.
+    pub fn timeout_behind(&self, queue: Duration) -> Duration {
+        self.shortest().map_or(Duration::ZERO, |shortest| shortest + queue).max(self.timeout())
+    }
+
     /// Forgets the measurements, as for another network. How often the uplink was left stays known.
     pub fn restart(&mut self, now: Time) {
         let left = core::mem::take(&mut self.left);
@@ -357,7 +362,7 @@ impl PathQuality {
     }
 
     /// The shortest round trip of the last minutes.
-    pub fn shortest(&self) -> Option<Duration> {
+    fn shortest(&self) -> Option<Duration> {
         self.shortest.0.into_iter().chain(self.shortest.1).min()
     }
 

@@ -156,8 +156,7 @@ impl Prober {
     /// Tests the path at once, unless it is down. `queue`: by how much the round trip may exceed the shortest one.
     pub fn raise_alarm(&mut self, now: Time, queue: Duration) {
         if self.next_at.is_some() && !self.silent && self.alarm.is_none() {
-            let queued = self.quality.shortest().map(|shortest| shortest + queue);
-            self.alarm = Some(Alarm::raise(now, self.quality.timeout().max(queued.unwrap_or_default())));
+            self.alarm = Some(Alarm::raise(now, self.quality.timeout_behind(queue)));
         }
     }
 
