@@ -40,15 +40,6 @@ fn put(testbed: &mut TestHost, flows: &[(Option<LinkId>, FlowSelector)]) {
     testbed.tunnels.put(&tunnel).unwrap();
 }
 
-macro_rules! testbed_or_skip {
-    ($name:literal) => {
-        match netns_host::obstacle() {
-            None => TestHost::new(),
-            Some(why) => return println!("skipped: {}: {why}", $name),
-        }
-    };
-}
-
 /// The outer header of a packet, which is redirected; with what earlier ones have left in the caches.
 fn outer(testbed: &mut TestHost, packet: &Ip) -> (Ipv6Addr, u8) {
     let sent = (0..TRIES).map(|_| testbed.run_again(&frame(&packet.0))).find(|(verdict, _)| *verdict == REDIRECT);

@@ -11,18 +11,9 @@ use roam6_proto::crypto::wireguard::{PresharedKey, PublicKey};
 use roam6_wire::{Bid, Prefix};
 
 const HOME: &str = "2001:db8:5::100";
-const RELAY: u16 = 4191;
+const RELAY: u16 = roam6_wire::relay::PORT;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-
-macro_rules! testbed_or_skip {
-    ($name:literal) => {
-        match netns_host::obstacle() {
-            None => TestHost::new(),
-            Some(why) => return println!("skipped: {}: {why}", $name),
-        }
-    };
-}
 
 fn of(home: &str, bid: u16) -> String {
     subflow_address(home.parse().unwrap(), Bid(bid)).unwrap().to_string()
