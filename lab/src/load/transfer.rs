@@ -6,7 +6,7 @@ use crate::statistics::longest_silence;
 use crate::sys;
 use crate::threads::Shared;
 use anyhow::{Context, Result, anyhow};
-use nix::sys::socket::sockopt::{SendTimeout, SndBuf, TcpCongestion};
+use nix::sys::socket::sockopt::{SendTimeout, SndBuf};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrIn6, bind, connect, listen, setsockopt, socket,
 };
@@ -223,14 +223,11 @@ impl Transfer {
     }
 }
 
-/// A socket with CUBIC congestion control (RFC 9438), whatever the default of this machine.
 fn stream_socket(protocol: Protocol) -> std::io::Result<OwnedFd> {
-    let socket = match protocol {
+    Ok(match protocol {
         Protocol::Tcp => socket(AddressFamily::Inet6, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?,
         Protocol::Mptcp => sys::mptcp_socket()?,
-    };
-    setsockopt(&socket, TcpCongestion, &"cubic".into())?;
-    Ok(socket)
+    })
 }
 
 /// Listens on all addresses: further subflows may arrive at any of them.

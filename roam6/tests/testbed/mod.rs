@@ -49,8 +49,10 @@ pub struct Namespace(Running);
 impl Namespace {
     pub fn new() -> Option<Namespace> {
         let mut command = Command::new("unshare");
-        // The holder ends when its input does, also when the test is killed.
-        command.args(["--net", "--mount", "sh", "-c", "ip link set lo up && echo up && exec cat"]);
+        // A network namespace begins with the machine's congestion control. The holder ends when its input does, also when the test
+        // is killed.
+        let script = "ip link set lo up && echo cubic > /proc/sys/net/ipv4/tcp_congestion_control && echo up && exec cat";
+        command.args(["--net", "--mount", "sh", "-c", script]);
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut holder = Running(started.ok()?);
         let mut word = String::new();
