@@ -49,9 +49,10 @@ pub struct Namespace(Running);
 impl Namespace {
     pub fn new() -> Option<Namespace> {
         let mut command = Command::new("unshare");
-        // A network namespace begins with the machine's congestion control. The holder ends when its input does, also when the test
-        // is killed.
-        let script = "ip link set lo up && echo cubic > /proc/sys/net/ipv4/tcp_congestion_control && echo up && exec cat";
+        // A network namespace begins with the machine's settings of TCP. The holder ends when its input does, also when the test is
+        // killed.
+        let script = "cd /proc/sys/net/ipv4 && echo cubic > tcp_congestion_control && echo 4096 131072 6291456 > tcp_rmem && \
+                      echo 4096 16384 4194304 > tcp_wmem && cd / && ip link set lo up && echo up && exec cat";
         command.args(["--net", "--mount", "sh", "-c", script]);
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut holder = Running(started.ok()?);
