@@ -47,7 +47,9 @@ pub(super) fn move_planned(run: &mut Run) -> Result<()> {
         let up = observed.network.emulator.plug(preferred, link)?;
         observed.vehicle.wait_registered(up, 2).with_context(|| format!("planned move {number}"))?;
         sleep(OBSERVATION_TIME * 2);
-        lost += train.lost(begin, clock::unix_micros() - IN_FLIGHT);
+        let of_move = train.lost(begin, clock::unix_micros() - IN_FLIGHT);
+        run.rows.push(json!({ "what": "planned move", "number": number, "lost": of_move }));
+        lost += of_move;
     }
     run.summarise("planned_lost", lost);
     observed.count_plaintext(run);
