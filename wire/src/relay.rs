@@ -1,8 +1,8 @@
-//! The header by which one relay asks the other to continue a TCP connection, and its answer. It has the purpose of the Connect
+//! The messages of relays. By a Connect one relay asks the other to continue a TCP connection. It has the purpose of the Connect
 //! and Error TLVs of RFC 8803 §4.2; relays keep connections to each other open, so that it need not be in a SYN.
 //!
 //! ```text
-//! | Version = 1   |    Kind = 1   |       Destination Port        |
+//! | Version = 2   |  Kind = 1, 3  |       Destination Port        |
 //! |          Source Port          | Traffic Class |   Reserved    |
 //! |                                                               |
 //! |              Destination Address, IPv4 as IPv4-mapped         |
@@ -13,14 +13,17 @@
 //! |                                                               |
 //! |                                                               |
 //!
-//! | Version = 1   |    Kind = 2   |     octets after the first 16 |
+//! | Version = 2   |    Kind = 2   |     octets after the first 16 |
 //! |                           Reserved                            |
 //! |                           Instance                            |
 //! |                                                               |
 //! | number of prefixes, and of rules | prefixes ... | rules ...
 //! ```
 //!
-//! The answer to a Connect is one octet. An Offer has no answer: it lets the other relay ask on this connection.
+//! The answer to a Connect is one octet. Offer (kind 2) and Credit (kind 3) have no answer. An Offer lets the other relay ask on this
+//! connection. A Credit names another connection, by its end points as the receiver of the Credit receives its packets: the destination
+//! of its octets reads them, so that the other relay may send without a limit of its own (flow control, as WINDOW_UPDATE of RFC 9113
+//! §6.9, but once).
 
 use crate::address::Prefix;
 use crate::malformed::{Malformed, Why};
@@ -31,7 +34,7 @@ use core::net::Ipv6Addr;
 
 /// TCP port of the relay of a home agent; the number of tunnels in UDP, which is a port of Mobile IPv6 (RFC 5555).
 pub const PORT: u16 = 4191;
-/// Octets of a Connect.
+/// Octets of a Connect, and of a Credit.
 pub const CONNECT_LENGTH: usize = 40;
 /// Prefixes of one Offer.
 pub const MAX_PREFIXES: usize = 32;
@@ -40,9 +43,10 @@ pub const MAX_RULES: usize = 16;
 /// Octets of the longest message.
 pub const MAX_LENGTH: usize = OFFER_HEADER + 2 + MAX_PREFIXES * PREFIX_LENGTH + MAX_RULES * RULE_LENGTH;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const CONNECT: u8 = 1;
 const OFFER: u8 = 2;
+const CREDIT: u8 = 3;
 /// Octets of an Offer before the part whose length it states.
 const OFFER_HEADER: usize = 16;
 const PREFIX_LENGTH: usize = 17;
@@ -58,9 +62,11 @@ pub enum Message {
     Connect(Connect),
     /// Lets the other relay ask on this connection.
     Offer(Offer),
+    /// Lifts the limit of the octets that are sent to the source of this connection; its traffic class has no meaning.
+    Credit(Connect),
 }
 
-/// The end points of a relayed connection.
+/// The end points of a relayed connection, and its traffic class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Connect {
     /// Whom the connection is made to.
@@ -162,8 +168,9 @@ impl Message {
         let [Ok(version), Ok(kind)] = [reader.u8(), reader.u8()] else { return Ok(None) };
         let malformed = |at, value: u8| Malformed { what: "relay message", at, why: Why::Value(value.into()) };
         match (version, kind) {
-            (VERSION, CONNECT) if bytes.len() < CONNECT_LENGTH => Ok(None),
+            (VERSION, CONNECT | CREDIT) if bytes.len() < CONNECT_LENGTH => Ok(None),
             (VERSION, CONNECT) => Connect::read(&mut reader).map(|it| Some((Message::Connect(it), CONNECT_LENGTH))),
+            (VERSION, CREDIT) => Connect::read(&mut reader).map(|it| Some((Message::Credit(it), CONNECT_LENGTH))),
             (VERSION, OFFER) => Offer::read(&mut reader).map(|it| it.map(|(it, length)| (Message::Offer(it), length))),
             (VERSION, kind) => Err(malformed(1, kind)),
             (version, _) => Err(malformed(0, version)),
@@ -173,7 +180,8 @@ impl Message {
     /// The octets of the message.
     pub fn emit(&self) -> Vec<u8> {
         match self {
-            Message::Connect(connect) => connect.emit(),
+            Message::Connect(connect) => connect.emit(CONNECT),
+            Message::Credit(connection) => connection.emit(CREDIT),
             Message::Offer(offer) => offer.emit(),
         }
     }
@@ -188,9 +196,9 @@ impl Connect {
         Ok(Connect { destination, destination_port, source, source_port, traffic_class })
     }
 
-    fn emit(&self) -> Vec<u8> {
+    fn emit(&self, kind: u8) -> Vec<u8> {
         let mut writer = Writer::new();
-        writer.u8(VERSION).u8(CONNECT).u16(self.destination_port).u16(self.source_port);
+        writer.u8(VERSION).u8(kind).u16(self.destination_port).u16(self.source_port);
         writer.u8(self.traffic_class).u8(0).bytes(&self.destination.octets()).bytes(&self.source.octets());
         writer.finish()
     }
@@ -292,7 +300,7 @@ mod tests {
         let octets = Message::Connect(connect).emit();
         assert_eq!(octets.len(), CONNECT_LENGTH);
         let expected = [
-            &[1, 1, 1, 187, 195, 80, 0xb8, 0][..],
+            &[2, 1, 1, 187, 195, 80, 0xb8, 0][..],
             &[0x20, 1, 0x0d, 0xb8, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9],
             &[0x20, 1, 0x0d, 0xb8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2],
         ];
@@ -301,6 +309,11 @@ mod tests {
         // What follows is data.
         let longer = [&octets[..], b"GET /"].concat();
         assert_eq!(Message::parse(&longer), Ok(Some((Message::Connect(connect), 40))));
+        // A Credit differs in its kind.
+        let credit = [&[2, 3][..], &octets[2..]].concat();
+        assert_eq!(Message::Credit(connect).emit(), credit);
+        assert_eq!(Message::parse(&credit), Ok(Some((Message::Credit(connect), 40))));
+        assert_eq!(Message::parse(&credit[..39]), Ok(None));
     }
 
     #[test]
@@ -318,7 +331,7 @@ mod tests {
         let offer = Offer { instance: 7 << 40, prefixes: prefixes.into(), rules: [rule, other].into() };
         let octets = Message::Offer(offer.clone()).emit();
         assert_eq!(octets.len(), 16 + 2 + 2 * 17 + 2 * 44);
-        assert_eq!(octets[..16], [1, 2, 0, 124, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0]);
+        assert_eq!(octets[..16], [2, 2, 0, 124, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0]);
         assert_eq!(Message::parse(&octets), Ok(Some((Message::Offer(offer), octets.len()))));
         for end in 0..octets.len() {
             assert_eq!(Message::parse(&octets[..end]), Ok(None), "{end} octets");
@@ -328,12 +341,12 @@ mod tests {
     #[test]
     fn other_messages_are_refused() {
         for octets in [
-            &[2, 1][..],
-            &[1, 0],
-            &[1, 3],
+            &[1, 1][..],
+            &[2, 0],
+            &[2, 4],
             &[0, 0],
             b"GET / HTTP/1.1",
-            &[1, 2, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[2, 2, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         ] {
             assert!(Message::parse(octets).is_err(), "{octets:?}");
         }

@@ -5,6 +5,7 @@ use super::messages::Partial;
 use super::pump::Direction;
 use super::sockets;
 use roam6_proto::Time;
+use roam6_proto::relay::{TAKEN_OCTETS, UNCREDITED_OCTETS};
 use std::os::fd::OwnedFd;
 
 /// A bearer and its connection.
@@ -35,14 +36,25 @@ pub(super) struct Connection {
     pub(super) outbound: Direction,
     pub(super) inbound: Direction,
     pub(super) since: Time,
-    /// Whether the buffers are those of a destination that has read much.
-    enlarged: bool,
+    /// Whether the other relay knows that the destination here reads.
+    taken: bool,
 }
 
 impl Connection {
+    /// Whether the destination here is seen to read for the first time.
+    pub(super) fn begins_to_read(&mut self) -> bool {
+        let begins = !self.taken && self.inbound.octets >= TAKEN_OCTETS;
+        if begins {
+            self.taken = true;
+            sockets::enlarge_inbound(&self.plain);
+        }
+        begins
+    }
+
     /// One that has moved nothing yet.
     pub(super) fn new(plain: OwnedFd, since: Time) -> Connection {
-        Connection { plain, outbound: Direction::default(), inbound: Direction::default(), since, enlarged: false }
+        let [outbound, inbound] = [UNCREDITED_OCTETS, u64::MAX].map(Direction::up_to);
+        Connection { plain, outbound, inbound, since, taken: false }
     }
 }
 
@@ -55,14 +67,11 @@ impl Link {
         }
     }
 
-    /// Enlarges the buffers once a destination has read much.
-    pub(super) fn enlarge_buffers(&mut self) {
-        if let Phase::Open(connection) = &mut self.phase
-            && !connection.enlarged
-            && connection.outbound.octets.max(connection.inbound.octets) >= sockets::MUCH
-        {
-            connection.enlarged = true;
-            sockets::enlarge_buffers(&self.bearer, &connection.plain);
+    /// Sends to the other end without a limit.
+    pub(super) fn lift(&mut self) {
+        if let Phase::Open(connection) = &mut self.phase {
+            connection.outbound.lift();
+            sockets::enlarge_outbound(&self.bearer, &connection.plain);
         }
     }
 }

@@ -10,7 +10,7 @@ pub(super) const BUFFER: usize = 64 * 1024;
 const ROUNDS: usize = 8;
 
 /// One direction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Direction {
     /// What was received and could not be sent yet.
     left: Vec<u8>,
@@ -20,6 +20,8 @@ pub(super) struct Direction {
     shut: bool,
     /// Octets sent so far.
     pub(super) octets: u64,
+    /// No more is received once so many octets were sent.
+    limit: u64,
 }
 
 /// How far a direction has come.
@@ -36,6 +38,16 @@ pub(super) enum Progress {
 }
 
 impl Direction {
+    /// One that stops after so many octets until [`Direction::lift`].
+    pub(super) fn up_to(limit: u64) -> Direction {
+        Direction { left: Vec::new(), ended: false, shut: false, octets: 0, limit }
+    }
+
+    /// Removes the limit.
+    pub(super) fn lift(&mut self) {
+        self.limit = u64::MAX;
+    }
+
     /// Moves what can be moved.
     pub(super) fn run(&mut self, from: &OwnedFd, to: &OwnedFd, buffer: &mut [u8]) -> Progress {
         if self.shut {
@@ -52,6 +64,9 @@ impl Direction {
                     Ok(()) => Progress::Ended,
                     Err(_) => Progress::Broken,
                 };
+            }
+            if self.octets >= self.limit {
+                return Progress::Waits;
             }
             match recv(from.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(0) => self.ended = true,

@@ -175,7 +175,7 @@ impl RelayService {
                 }
             }
             for id in std::mem::take(&mut self.busy) {
-                self.pump(id);
+                self.bearer_changed(id);
             }
             self.feed(Event::Tick);
             if self.is_orphaned() {
@@ -323,6 +323,11 @@ impl RelayService {
             }
             Effect::Connect(id, connect) => self.connect(id, &connect),
             Effect::Join(id, tuple) => self.join(id, tuple),
+            Effect::Lift(id) => {
+                self.links.get_mut(&id)?.lift();
+                self.busy.push_back(id);
+                None
+            }
             Effect::Abort(id) => {
                 self.remove_link(id);
                 None
@@ -498,9 +503,12 @@ impl RelayService {
             Phase::Accepting | Phase::Connecting(_) => sockets::pending_error(&link.bearer).map(|_| Event::Broken(id)),
             Phase::Open(_) => return self.pump(id),
         };
-        if let Some(event) = event {
-            self.feed(event);
+        let Some(event) = event else { return };
+        // Another message may be there already, which no event announces.
+        if matches!(event, Event::Message(..)) {
+            self.busy.push_back(id);
         }
+        self.feed(event);
     }
 
     fn plain_changed(&mut self, id: BearerId) {
@@ -519,7 +527,6 @@ impl RelayService {
     /// Moves octets of one connection.
     fn pump(&mut self, id: BearerId) {
         let Some(link) = self.links.get_mut(&id) else { return };
-        link.enlarge_buffers();
         let Link { bearer, phase: Phase::Open(connection) } = link else { return };
         let Connection { plain, outbound, inbound, .. } = connection.as_mut();
         let progress = [outbound.run(plain, bearer, &mut self.buffer), inbound.run(bearer, plain, &mut self.buffer)];
@@ -537,6 +544,9 @@ impl RelayService {
         }
         if progress.contains(&Progress::More) && !self.busy.contains(&id) {
             self.busy.push_back(id);
+        }
+        if connection.begins_to_read() {
+            self.feed(Event::Taken(id));
         }
     }
 

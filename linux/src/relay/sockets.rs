@@ -19,21 +19,18 @@ pub(super) const MARK: u32 = 0x7236_0000;
 /// Buffers, octets; the kernel takes twice as much, for its own structures too.
 ///
 /// A bearer needs the sum of the rates of all paths times the longest round trip, in which a queue may have 100 ms: what the other
-/// paths deliver meanwhile waits for the data of the slowest one. The buffers of a connection that begins are for 60 Mbit/s and
-/// 130 ms: what its destination does not read stands in them. The kernel bounds the window of a subflow by the receive buffer of its
-/// handshake for good. A receive buffer never shrinks: reordered data that were promised room exceed it then, and the kernel accepts
-/// not even the retransmission that they wait for. That of a bearer whose destination has read much is large, with room for the
-/// overhead of small segments. Its send buffer is smaller: the data of a path that fails are sent again behind what another one has queued.
-const RECEIVE_BUFFER: Flag = 736 * 1024;
+/// paths deliver meanwhile waits for the data of the slowest one. The kernel bounds the window of a subflow by the receive buffer of its
+/// handshake for good, and a receive buffer may not shrink: reordered data that were promised room would exceed it, and the kernel would
+/// accept not even the retransmission that they wait for. So it is large from the beginning, and the other relay sends few octets until
+/// the destination is seen to read ([`roam6_proto::relay::UNCREDITED_OCTETS`]). The send buffer is smaller: the data of a path that
+/// fails are sent again behind what another one has queued.
+const RECEIVE_BUFFER: Flag = 4 * 1024 * 1024;
 pub(super) const SEND_BUFFER: Flag = 512 * 1024;
-const LARGE_SEND_BUFFER: Flag = 1024 * 1024;
-const LARGE_RECEIVE_BUFFER: Flag = 4 * 1024 * 1024;
-/// Octets by which a destination has read much: more than all buffers on the way hold.
-pub(super) const MUCH: u64 = 5 * 512 * 1024;
+const LARGE_SEND_BUFFER: Flag = 1280 * 1024;
 /// Those of a plain connection that begins, for short round trips; and the most of its send buffer.
 const PLAIN_BUFFER: Flag = 64 * 1024;
 const PLAIN_SEND_BUFFER: Flag = 128 * 1024;
-/// The receive buffer of a plain connection whose destination has read much.
+/// The receive buffer of a plain connection whose destination reads.
 const LARGE_PLAIN_BUFFER: Flag = 512 * 1024;
 /// For which the receive buffer of a plain connection has room, Mbit/s.
 const PLAIN_RATE: u64 = 100;
@@ -71,20 +68,22 @@ pub(super) fn set_send_buffer(bearer: &OwnedFd, octets: Flag) {
     let _ = set(bearer, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, octets);
 }
 
-/// Enlarges the buffers of a bearer, and of its plain connection, whose destination has read much. The kernel sizes the send buffer of
-/// the latter.
-pub(super) fn enlarge_buffers(bearer: &OwnedFd, plain: &OwnedFd) {
+/// Enlarges the buffers from a plain connection to a bearer whose destination reads.
+pub(super) fn enlarge_outbound(bearer: &OwnedFd, plain: &OwnedFd) {
     set_send_buffer(bearer, LARGE_SEND_BUFFER);
-    let _ = set(bearer, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, LARGE_RECEIVE_BUFFER);
+    set_receive_buffer(plain, bandwidth_delay(plain).clamp(LARGE_PLAIN_BUFFER, RECEIVE_BUFFER));
+}
+
+/// Has the kernel size the send buffer of a plain connection whose destination reads.
+pub(super) fn enlarge_inbound(plain: &OwnedFd) {
     let _ = set(plain, libc::SOL_SOCKET, libc::SO_BUF_LOCK, SOCK_RCVBUF_LOCK);
-    set_receive_buffer(plain, bandwidth_delay(plain).clamp(LARGE_PLAIN_BUFFER, LARGE_RECEIVE_BUFFER));
 }
 
 /// Sizes the buffers of a plain connection that begins for the round trip to its other end. Not before the handshake: the window scale
 /// (RFC 7323 §2.2) would be that of a small buffer for good.
 pub(super) fn size_buffers(plain: &OwnedFd) {
     let octets = bandwidth_delay(plain).max(PLAIN_BUFFER);
-    set_receive_buffer(plain, octets.min(LARGE_RECEIVE_BUFFER));
+    set_receive_buffer(plain, octets.min(RECEIVE_BUFFER));
     let _ = set(plain, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, octets.min(PLAIN_SEND_BUFFER));
 }
 

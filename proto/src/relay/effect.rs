@@ -23,6 +23,8 @@ pub enum Event {
     Connected(BearerId),
     /// The connection of an [`Effect::Connect`] was refused, or has failed.
     ConnectFailed(BearerId, Answer),
+    /// The destination of the octets from a bearer reads them.
+    Taken(BearerId),
     /// All octets of both directions were moved.
     Completed(BearerId),
     /// The bearer, or the connection that it carries, was reset or has failed.
@@ -54,6 +56,8 @@ pub enum Effect {
     Connect(BearerId, Connect),
     /// Move octets between a bearer and its connection.
     Join(BearerId, Tuple),
+    /// Send the octets of a connection on its bearer without a limit from now on.
+    Lift(BearerId),
     /// Reset a bearer and its connection, if there is one.
     Abort(BearerId),
     /// A mobile router can, or cannot, relay connections.

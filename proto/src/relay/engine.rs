@@ -33,12 +33,14 @@ pub struct Relay {
     pub(super) open: BTreeMap<BearerId, Open>,
     /// Whether some of the former have a time limit.
     has_timed: bool,
-    connections: Connections,
+    pub(super) connections: Connections,
     waiting: VecDeque<(Time, HeldSyn)>,
     homes: BTreeMap<Ipv6Addr, Home>,
     /// The prefixes that are offered, by address and length.
     offers: BTreeMap<(Ipv6Addr, u8), Ipv6Addr>,
-    counters: Counters,
+    /// Connections for whose Credit there was no idle bearer.
+    pub(super) uncredited: VecDeque<BearerId>,
+    pub(super) counters: Counters,
     next: u32,
     ready: bool,
     /// The home agent has an offer of this instance.
@@ -50,8 +52,10 @@ pub struct Relay {
 
 /// A bearer that carries a connection.
 pub(super) struct Open {
-    home: Ipv6Addr,
-    tuple: Tuple,
+    pub(super) home: Ipv6Addr,
+    pub(super) tuple: Tuple,
+    /// The bearer on which its Credit was sent.
+    pub(super) credited_on: Option<BearerId>,
 }
 
 /// A mobile router, at its home agent.
@@ -75,6 +79,7 @@ impl Relay {
             waiting: VecDeque::new(),
             homes: BTreeMap::new(),
             offers: BTreeMap::new(),
+            uncredited: VecDeque::new(),
             counters: Counters::default(),
             next: 0,
             ready: false,
@@ -159,10 +164,12 @@ impl Relay {
 
     /// Handles an event.
     pub fn handle(&mut self, now: Time, event: Event, bindings: &dyn Bindings, out: &mut Vec<Effect>) {
+        let frees = matches!(event, Event::Dialled(_) | Event::Answered(..) | Event::Message(_, Message::Offer(_)));
         match event {
             Event::Dialled(id) => self.dialled(id, out),
             Event::Message(id, Message::Connect(connect)) => self.asked(now, id, connect, bindings, out),
             Event::Message(id, Message::Offer(offer)) => self.offered(now, id, offer, bindings, out),
+            Event::Message(id, Message::Credit(connection)) => self.credited(now, id, &connection, out),
             Event::Malformed(id) => {
                 self.counters.malformed += 1;
                 self.abort(now, id, out);
@@ -172,9 +179,13 @@ impl Relay {
             Event::Accepted(tuple) => self.accepted(tuple, out),
             Event::Connected(id) => self.connected(id, out),
             Event::ConnectFailed(id, answer) => self.connect_failed(id, answer, out),
+            Event::Taken(id) => self.taken(id, out),
             Event::Completed(id) => self.end(now, id, out),
             Event::Broken(id) => self.abort(now, id, out),
             Event::Tick => {}
+        }
+        if frees {
+            self.retry_credits(out);
         }
         self.sweep(now, out);
         self.dial(now, out);
@@ -182,7 +193,7 @@ impl Relay {
         self.has_timed = self.bearers.values().any(timed);
     }
 
-    fn is_dialler(&self) -> bool {
+    pub(super) fn is_dialler(&self) -> bool {
         matches!(self.config.side, Side::MobileRouter { .. })
     }
 
@@ -272,10 +283,7 @@ impl Relay {
     }
 
     fn ask(&mut self, id: BearerId, syn: HeldSyn, out: &mut Vec<Effect>) {
-        let Tuple { source, source_port, destination, destination_port } = syn.tuple;
-        let traffic_class = syn.traffic_class;
-        let connect = Connect { destination, destination_port, source, source_port, traffic_class };
-        out.push(Effect::Send(id, Message::Connect(connect)));
+        out.push(Effect::Send(id, Message::Connect(syn.tuple.connect(syn.traffic_class))));
         if self.config.early {
             self.connections.activate(syn.tuple, id, out);
             out.push(Effect::Inject(syn.clone()));
@@ -439,7 +447,7 @@ impl Relay {
     /// Begins to move octets.
     fn join(&mut self, id: BearerId, tuple: Tuple, out: &mut Vec<Effect>) {
         let Some(bearer) = self.bearers.remove(&id) else { return };
-        self.open.insert(id, Open { home: bearer.home, tuple });
+        self.open.insert(id, Open { home: bearer.home, tuple, credited_on: None });
         self.counters.relayed += 1;
         out.push(Effect::Join(id, tuple));
     }
@@ -454,7 +462,7 @@ impl Relay {
         }
     }
 
-    fn abort(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
+    pub(super) fn abort(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
         match self.bearers.get(&id).map(|bearer| &bearer.state) {
             None if !self.open.contains_key(&id) => return,
             None => self.counters.reset += 1,
@@ -479,6 +487,7 @@ impl Relay {
                 open.home
             }
             (None, Some(bearer)) => {
+                self.recall_credits(id);
                 match bearer.state {
                     State::Asked { syn, .. } if !self.config.early => self.connections.release(&syn.tuple, id, out),
                     State::Asked { syn, accepted } => {

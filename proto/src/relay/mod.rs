@@ -8,11 +8,16 @@
 //! The SYN of a connection is held until the other relay has connected to the destination. Then the SYN is delivered and the
 //! connection accepted; otherwise it is refused with the answer of the destination, or of a router on the path to it.
 //!
+//! A relay sends the first octets of a connection without knowing whether its destination reads them. How many they are is limited, so
+//! that a destination that reads nothing holds few: the receive buffer of a bearer has to be large for other reasons, and cannot
+//! grow (`linux/src/relay/sockets.rs`). The other relay lifts the limit, once, by a Credit on an idle bearer.
+//!
 //! [`Relay`] decides; it owns no socket. Octets are moved by `linux/src/relay/`.
 
 mod bearer;
 mod connections;
 mod counters;
+mod credit;
 mod effect;
 mod engine;
 mod packet;
@@ -20,6 +25,7 @@ mod packet;
 mod tests;
 
 pub use counters::{Counters, Refused};
+pub use credit::{TAKEN_OCTETS, UNCREDITED_OCTETS};
 pub use effect::{Effect, Event};
 pub use engine::Relay;
 
@@ -48,12 +54,29 @@ pub struct Tuple {
 impl Tuple {
     /// Of the packets that answer a connection that the other side began.
     pub fn answering(connect: &Connect) -> Tuple {
+        Tuple::from(connect).reversed()
+    }
+
+    /// Of the packets in the other direction.
+    fn reversed(self) -> Tuple {
         Tuple {
-            source: connect.destination,
-            source_port: connect.destination_port,
-            destination: connect.source,
-            destination_port: connect.source_port,
+            source: self.destination,
+            source_port: self.destination_port,
+            destination: self.source,
+            destination_port: self.source_port,
         }
+    }
+
+    fn connect(self, traffic_class: u8) -> Connect {
+        let Tuple { source, source_port, destination, destination_port } = self;
+        Connect { destination, destination_port, source, source_port, traffic_class }
+    }
+}
+
+impl From<&Connect> for Tuple {
+    fn from(connect: &Connect) -> Tuple {
+        let Connect { source, source_port, destination, destination_port, .. } = *connect;
+        Tuple { source, source_port, destination, destination_port }
     }
 }
 

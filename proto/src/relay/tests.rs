@@ -390,6 +390,64 @@ fn another_instance_ends_the_bearers_of_the_former_one() {
     assert!(!out.contains(&Effect::Abort(foreign)));
 }
 
+/// A mobile router's relay with an open connection from the network, its bearer, and the tuple.
+fn router_with_connection() -> (Relay, BearerId, Tuple) {
+    let mut relay = with_bearers(false);
+    let held = syn(NODE, 50_000, SERVER);
+    let tuple = held.tuple;
+    let out = step(&mut relay, Event::Syn(held));
+    let Effect::Send(id, _) = out[0] else { panic!("{out:?}") };
+    step(&mut relay, Event::Answered(id, Answer::Connected));
+    assert_eq!(step(&mut relay, Event::Accepted(tuple)), [Effect::Join(id, tuple)]);
+    (relay, id, tuple)
+}
+
+/// Whether a step sends a Credit of this connection, and on which bearer.
+fn credit_of(out: &[Effect], tuple: Tuple) -> Option<BearerId> {
+    out.iter().find_map(|effect| match effect {
+        Effect::Send(via, Message::Credit(connection)) if Tuple::from(connection) == tuple => Some(*via),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_credit_is_sent_again_if_its_bearer_fails() {
+    let (mut relay, id, tuple) = router_with_connection();
+    let out = step(&mut relay, Event::Taken(id));
+    let via = credit_of(&out, tuple.reversed()).unwrap();
+    let out = step(&mut relay, Event::Broken(via));
+    assert_eq!(credit_of(&out, tuple.reversed()), None, "no bearer has become idle");
+    let [Effect::Abort(_), Effect::Dial(next), ..] = out[..] else { panic!("{out:?}") };
+    let again = credit_of(&step(&mut relay, Event::Dialled(next)), tuple.reversed()).unwrap();
+    assert_ne!(again, via);
+}
+
+#[test]
+fn a_credit_lifts_the_limit_of_connections_of_the_same_router() {
+    let (mut relay, id, tuple) = router_with_connection();
+    let credit = Message::Credit(tuple.connect(0));
+    // A mobile router is asked on its offers.
+    assert_eq!(step(&mut relay, Event::Message(BearerId(0), credit.clone())), [Effect::Lift(id)]);
+    let other = Message::Credit(tuple.reversed().connect(0));
+    assert_eq!(step(&mut relay, Event::Message(BearerId(0), other)), [], "no such connection");
+    let spare = *relay.bearers.iter().find(|(_, bearer)| !bearer.offered).unwrap().0;
+    assert!(step(&mut relay, Event::Message(spare, credit)).contains(&Effect::Abort(spare)));
+
+    let (mut relay, id) = agent_with(HOME);
+    step(&mut relay, Event::Message(id, request(NODE, SERVER)));
+    step(&mut relay, Event::Connected(id));
+    let (tuple, _) = relay.connection(id).unwrap();
+    let credit = Message::Credit(tuple.connect(0));
+    let [own, foreign] = [HOME, OTHER_HOME].map(|home| relay.accept_bearer(home, &Table).unwrap());
+    assert_eq!(step(&mut relay, Event::Message(foreign, credit.clone())), [], "of another mobile router");
+    assert_eq!(step(&mut relay, Event::Message(own, credit)), [Effect::Lift(id)]);
+    assert_eq!(credit_of(&step(&mut relay, Event::Taken(id)), tuple.reversed()), None, "nothing is offered");
+    let offer = Offer { instance: 1, prefixes: vec!["2001:db8:100::/56".parse().unwrap()], rules: Vec::new() };
+    // The offer of another instance ends the bearers before it.
+    let out = step(&mut relay, Event::Message(own, Message::Offer(offer)));
+    assert!(out.contains(&Effect::Abort(id)) && credit_of(&out, tuple.reversed()).is_none(), "{out:?}");
+}
+
 #[test]
 fn the_limit_of_a_router_holds() {
     let mut relay = agent();
@@ -411,6 +469,9 @@ struct World {
     accepted: [BTreeSet<Tuple>; 2],
     ready: bool,
     outcomes: BTreeMap<Tuple, &'static str>,
+    /// The bearers whose destination reads, and those that may send without a limit.
+    taken: BTreeSet<(usize, BearerId)>,
+    lifted: BTreeSet<(usize, BearerId)>,
 }
 
 const ROUTER: usize = 0;
@@ -422,6 +483,16 @@ impl World {
             ROUTER => self.pairs.get(&id).copied(),
             _ => self.pairs.iter().find(|(_, other)| **other == id).map(|(id, _)| *id),
         }
+    }
+
+    /// Where both ends are open, octets pass, and one of the destinations reads.
+    fn take(&mut self, side: usize, id: BearerId) {
+        let Some(peer) = self.peer(side, id).filter(|peer| self.relays[1 - side].connection(*peer).is_some()) else {
+            return;
+        };
+        let (side, id) = if self.rng.below(2) == 0 { (side, id) } else { (1 - side, peer) };
+        self.taken.insert((side, id));
+        self.queue.push((side, Event::Taken(id)));
     }
 
     fn cut(&mut self, side: usize, id: BearerId) {
@@ -491,11 +562,16 @@ impl World {
             Effect::Join(id, tuple) => {
                 self.outcomes.insert(tuple, "joined");
                 self.accepted[side].remove(&tuple);
-                match self.rng.below(4) {
+                match self.rng.below(6) {
                     0 => self.queue.push((side, Event::Broken(id))),
                     1 => self.queue.push((side, Event::Completed(id))),
+                    2..5 => self.take(side, id),
                     _ => {}
                 }
+            }
+            Effect::Lift(id) => {
+                assert!(self.relays[side].connection(id).is_some(), "no connection");
+                self.lifted.insert((side, id));
             }
             Effect::Abort(id) => self.cut(side, id),
             Effect::Ready(ready) => {
@@ -519,17 +595,38 @@ impl World {
             accepted: Default::default(),
             ready: false,
             outcomes: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            lifted: BTreeSet::new(),
         };
         for _ in 0..400 {
             world.act();
         }
+        world.expect_credits(seed);
         world.settle();
         assert!(world.states.iter().all(BTreeMap::is_empty), "seed {seed}: known for ever: {:?}", world.states);
         assert!(world.accepted.iter().all(BTreeSet::is_empty), "seed {seed}: open for ever: {:?}", world.accepted);
     }
 
-    /// One thing happens: a packet, a failure, or time passes.
-    fn act(&mut self) {
+    /// Each connection whose destination reads has its limit lifted, also where the bearer of its Credit has failed.
+    fn expect_credits(&mut self, seed: u64) {
+        for _ in 0..30 {
+            self.drain();
+            self.now = self.now + core::time::Duration::from_secs(6);
+            (0..2).for_each(|side| self.handle(side, Event::Tick));
+        }
+        self.drain();
+        for (side, id) in &self.taken {
+            let Some(peer) = self.peer(*side, *id) else { continue };
+            let is_open = |side: usize, id| self.relays[side].connection(id).is_some();
+            let open = is_open(*side, *id) && is_open(1 - side, peer);
+            assert!(
+                !open || self.lifted.contains(&(1 - side, peer)),
+                "seed {seed}: {id:?} of {side} waits for a Credit"
+            );
+        }
+    }
+
+    fn drain(&mut self) {
         while !self.queue.is_empty() {
             let at = self.rng.below(self.queue.len() as u64) as usize;
             // Events of one relay stay in order.
@@ -538,6 +635,11 @@ impl World {
             let (side, event) = self.queue.remove(first);
             self.handle(side, event);
         }
+    }
+
+    /// One thing happens: a packet, a failure, or time passes.
+    fn act(&mut self) {
+        self.drain();
         let port = 1 + self.rng.below(40) as u16;
         match self.rng.below(12) {
             0..5 if self.ready => self.handle(ROUTER, Event::Syn(syn(NODE, port, SERVER))),
@@ -593,7 +695,9 @@ fn hostile_messages_do_no_harm() {
         for _ in 0..200 {
             let id = relay.accept_bearer(HOME, &Table).unwrap_or(BearerId(rng.below(40) as u32));
             let address = |rng: &mut Entropy| [NODE, SERVER, AGENT, HOME, OTHER_HOME][rng.below(5) as usize];
-            let event = match rng.below(6) {
+            let event = match rng.below(8) {
+                6 => Event::Message(id, Message::Credit(syn(address(&mut rng), 1, SERVER).tuple.connect(0))),
+                7 => Event::Taken(id),
                 0 => Event::Message(id, request(address(&mut rng), address(&mut rng))),
                 1 => Event::Malformed(id),
                 2 => Event::Answered(id, Answer::from_code(rng.below(256) as u8)),
