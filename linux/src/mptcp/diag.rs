@@ -168,10 +168,20 @@ pub(crate) fn close_replaced_subflows(address: Ipv6Addr) -> Result<(), Error> {
     let mut diag = Diag::open()?;
     for connection in &connections()?.connections {
         for duplicate in duplicate_subflows(connection, address) {
-            diag.close(duplicate)?;
+            if let (net::SocketAddr::V6(local), net::SocketAddr::V6(remote)) = (duplicate.local, duplicate.remote) {
+                diag.close(local, remote, duplicate.link)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Resets the subflow with these ends.
+///
+/// # Errors
+/// The kernel's, as where it cannot close sockets (`CONFIG_INET_DIAG_DESTROY`).
+pub(crate) fn close_subflow(local: net::SocketAddrV6, remote: net::SocketAddrV6) -> Result<(), Error> {
+    Diag::open()?.close(local, remote, 0)
 }
 
 /// The subflows from `address` beside an established first subflow from there. A first subflow that is being closed, since
@@ -258,17 +268,14 @@ impl Diag {
     }
 
     /// Resets a subflow; its connection continues on the others.
-    fn close(&mut self, subflow: &Subflow) -> Result<(), Error> {
-        let (net::SocketAddr::V6(local), net::SocketAddr::V6(remote)) = (subflow.local, subflow.remote) else {
-            return Ok(());
-        };
+    fn close(&mut self, local: net::SocketAddrV6, remote: net::SocketAddrV6, link: u32) -> Result<(), Error> {
         let mut request = vec![u8::try_from(libc::AF_INET6).unwrap_or_default(), protocol::TCP, 0, 0];
         request.extend(STATES.to_ne_bytes());
         request.extend(local.port().to_be_bytes());
         request.extend(remote.port().to_be_bytes());
         request.extend(local.ip().octets());
         request.extend(remote.ip().octets());
-        request.extend(subflow.link.to_ne_bytes());
+        request.extend(link.to_ne_bytes());
         request.extend(NO_COOKIE);
         self.ask(DESTROY, NLM_F_ACK, &request, &mut Vec::new())
     }

@@ -5,8 +5,8 @@ use crate::bpf::layout::layout;
 use crate::bpf::load::{load_with_retry, program_named};
 use crate::error::{Context, Error};
 use crate::tunnel::bpf::abi::{
-    self, LengthsValue, PrefixEntryValue, PrefixKey, RULES, Settings, SettingsValue, Side, decode_lengths,
-    decode_prefix_entry, encode_rules,
+    self, LengthsValue, PrefixEntryValue, PrefixKey, RULES, Settings, SettingsValue, Side, TunnelValue, decode_lengths,
+    decode_prefix_entry, decode_tunnel, encode_rules,
 };
 use crate::tunnel::bpf::pin::maps_directory;
 use aya::maps::{Array, Map, MapData, RingBuf, SockMap};
@@ -14,7 +14,7 @@ use aya::programs::SkLookup;
 use aya::{Ebpf, EbpfLoader};
 use roam6_proto::contract::item::TunnelFlow;
 use roam6_proto::relay::{Tuple, TupleState};
-use roam6_wire::Prefix;
+use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -32,6 +32,7 @@ pub(super) struct DataPlane {
     settings: Array<MapData, SettingsValue>,
     lengths: Array<MapData, LengthsValue>,
     prefixes: Entries<PrefixKey, PrefixEntryValue>,
+    tunnels: Entries<u32, TunnelValue>,
     _program: Ebpf,
 }
 
@@ -60,6 +61,7 @@ impl DataPlane {
             settings: Array::try_from(pinned("settings")?).context("map settings")?,
             lengths: Array::try_from(pinned("lengths")?).context("map lengths")?,
             prefixes: Entries::new("prefixes", pinned("prefixes")?)?,
+            tunnels: Entries::new("tunnels", pinned("tunnels")?)?,
             _program: program,
         };
         plane.clear()?;
@@ -108,6 +110,14 @@ impl DataPlane {
         let [.., a, b, c, d] = *head;
         let length = u32::from_ne_bytes([a, b, c, d]) as usize;
         octets.get(..length).map(<[u8]>::to_vec)
+    }
+
+    /// The remote addresses of the paths of the tunnel that leads to an address.
+    pub(super) fn path_addresses(&self, address: Ipv6Addr) -> Vec<Ipv6Addr> {
+        let value = self.tunnel_of(address).and_then(|id| self.tunnels.find(&id));
+        let paths = value.and_then(|value| decode_tunnel(&value)).map(|tunnel| tunnel.paths).unwrap_or_default();
+        let plain = |end: Ipv6Addr| Ipv4Endpoint::from_ipv6(end).map_or(end, |end| end.address.to_ipv6_mapped());
+        paths.iter().map(|path| plain(path.remote)).collect()
     }
 
     /// The tunnel that leads to an address.

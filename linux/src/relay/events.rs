@@ -17,12 +17,14 @@ pub(super) enum Source {
     Syns,
     Signals,
     State,
+    Subflows,
     Bearer(BearerId),
     Plain(BearerId),
 }
 
 impl Source {
-    const FIXED: [Source; 5] = [Source::Bearers, Source::Connections, Source::Syns, Source::Signals, Source::State];
+    const FIXED: [Source; 6] =
+        [Source::Bearers, Source::Connections, Source::Syns, Source::Signals, Source::State, Source::Subflows];
 
     fn token(self) -> u64 {
         match self {

@@ -9,6 +9,7 @@
 mod data_plane;
 mod events;
 mod link;
+mod lost_subflows;
 mod messages;
 mod options;
 mod pump;

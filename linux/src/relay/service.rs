@@ -3,6 +3,7 @@
 use super::data_plane::DataPlane;
 use super::events::{Events, Source};
 use super::link::{Connection, Link, Phase};
+use super::lost_subflows::Subflows;
 use super::messages::{Partial, read_answer};
 use super::options::{LOCK_FILE, RelayOptions, RelaySide};
 use super::pump::{BUFFER, Progress};
@@ -55,6 +56,8 @@ pub struct RelayService {
     routing: RefCell<Routing>,
     bearer_listener: Option<OwnedFd>,
     connection_listener: OwnedFd,
+    /// At a home agent whose kernel announces subflows.
+    subflows: Option<Subflows>,
     signals: SignalFd,
     state: StateServer,
     injector: PacketSender,
@@ -121,6 +124,7 @@ impl RelayService {
         if let Some(listener) = &bearer_listener {
             events.watch(listener, Source::Bearers)?;
         }
+        let subflows = bearer_listener.as_ref().and_then(|_| open_subflows(&events, log));
         let mut routing = Routing::install()?;
         routing.keep_in_tunnel(options.encrypted_sources())?;
         Ok(RelayService {
@@ -131,6 +135,7 @@ impl RelayService {
             routing: RefCell::new(routing),
             bearer_listener,
             connection_listener,
+            subflows,
             signals,
             state,
             injector: PacketSender::open(Some(MARK))?,
@@ -167,6 +172,7 @@ impl RelayService {
                     Source::Bearers => self.accept_bearers(),
                     Source::Connections => self.accept_connections(),
                     Source::Syns => self.receive_syns(),
+                    Source::Subflows => self.close_lost_subflows(),
                     Source::State => self.state.serve(|| self.snapshot()),
                     Source::Signals if self.is_ended_by_signal()? => return self.close(),
                     Source::Signals => {}
@@ -458,6 +464,14 @@ impl RelayService {
         }
     }
 
+    fn close_lost_subflows(&mut self) {
+        let Some(subflows) = &mut self.subflows else { return };
+        let plane = self.data_plane.borrow();
+        let closed = subflows.receive(|home| plane.path_addresses(home));
+        drop(plane);
+        self.log_error(closed);
+    }
+
     fn accept_connections(&mut self) {
         while let Ok((plain, peer)) = sys::accept(&self.connection_listener) {
             sockets::tune_plain(&plain, 0);
@@ -588,6 +602,14 @@ impl RelayService {
             flows: self.links.iter().filter_map(flow).collect(),
         }
     }
+}
+
+/// The subflows at a home agent, watched; `None`, and a line in the log, where the kernel announces none.
+fn open_subflows(events: &Events, log: fn(&str)) -> Option<Subflows> {
+    let watched = Subflows::open().and_then(|subflows| events.watch(&subflows, Source::Subflows).map(|()| subflows));
+    watched
+        .inspect_err(|error| log(&format!("{error}: a connection under which all uplinks fail several times may stop")))
+        .ok()
 }
 
 fn config_of(options: &RelayOptions, instance: u64) -> RelayConfig {

@@ -148,12 +148,32 @@ impl Bed {
 
     /// Has both ends of the second uplink's link drop all packets that they send, or no more.
     pub(crate) fn set_black_hole(&self, on: bool) {
-        let change = |interface: &str| match on {
+        self.set_black_holes(on, &[1]);
+    }
+
+    /// The same of the links of these uplinks.
+    pub(crate) fn set_black_holes(&self, on: bool, uplinks: &[usize]) {
+        let change = |interface: String| match on {
             true => format!("tc qdisc replace dev {interface} root pfifo limit 0"),
             false => format!("tc qdisc del dev {interface} root"),
         };
-        self.testbed.agent.shell(&change("visit1"));
-        self.testbed.router.shell(&change("up1"));
+        for uplink in uplinks {
+            self.testbed.agent.shell(&change(format!("visit{uplink}")));
+            self.testbed.router.shell(&change(format!("up{uplink}")));
+        }
+    }
+
+    /// The largest number of subflows from one care-of address that the home agent has of one bearer.
+    pub(crate) fn most_subflows_of_an_address(&self) -> usize {
+        let shown = self.testbed.agent.shell("ss -Htne state established sport = :4191");
+        let mut counts = std::collections::BTreeMap::new();
+        for line in shown.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let peer = words.get(3).and_then(|end| end.rsplit_once(':')).map(|(address, _)| address.to_owned());
+            let bearer = words.iter().find(|word| word.starts_with("ino:")).map(|word| (*word).to_owned());
+            *counts.entry((peer, bearer)).or_insert(0) += 1;
+        }
+        counts.into_values().max().unwrap_or(0)
     }
 
     /// A connection from the node to the server: both ends.

@@ -200,6 +200,32 @@ fn an_uplink_that_was_a_black_hole_is_used_again() {
 }
 
 #[test]
+fn a_connection_lives_through_many_outages_of_all_uplinks() {
+    let test = "a_connection_lives_through_many_outages_of_all_uplinks";
+    let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
+    let (node, server) = bed.connect(6750);
+    let exchange = || {
+        send_all(&node, b"question");
+        expect(&server, b"question");
+        send_all(&server, b"answer");
+        expect(&node, b"answer");
+    };
+    exchange();
+    bed.await_subflows(2);
+    // The kernel of the home agent accepts eight subflows; the mobile router cannot tell it which have ended.
+    for _ in 0..9 {
+        bed.set_black_holes(true, &[0, 1]);
+        bed.await_subflows(0);
+        bed.set_black_holes(false, &[0, 1]);
+        exchange();
+    }
+    let most = || bed.most_subflows_of_an_address() <= 1;
+    wait_or_report("the end of subflows that were replaced", most, || {
+        bed.testbed.agent.shell("ss -tne sport = :4191") + &bed.testbed.logs()
+    });
+}
+
+#[test]
 fn hosts_that_vanish_are_noticed_by_keepalives() {
     let test = "hosts_that_vanish_are_noticed_by_keepalives";
     let Some(bed) = Bed::new(test) else { return println!("skipped: {test}") };
