@@ -180,6 +180,7 @@ pub(crate) fn close_replaced_subflows(address: Ipv6Addr) -> Result<(), Error> {
 ///
 /// # Errors
 /// The kernel's, as where it cannot close sockets (`CONFIG_INET_DIAG_DESTROY`).
+#[cfg(feature = "relay")]
 pub(crate) fn close_subflow(local: net::SocketAddrV6, remote: net::SocketAddrV6) -> Result<(), Error> {
     Diag::open()?.close(local, remote, 0)
 }
