@@ -20,6 +20,8 @@ const WAITING_TIME: Duration = Duration::from_secs(3);
 const DIAL_TIME: Duration = Duration::from_secs(5);
 /// First and longest pause after a bearer could not be connected.
 const DIAL_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// How long a new bearer has to last, after one that did not: a relay of another version resets each with its first message.
+const STABLE_TIME: Duration = Duration::from_secs(1);
 /// How long the sender of a SYN may take to complete the handshake.
 const ACCEPT_TIME: Duration = Duration::from_secs(10);
 /// How often what has a time limit is looked at.
@@ -47,6 +49,9 @@ pub struct Relay {
     introduced: bool,
     dial_pause: Duration,
     dial_at: Time,
+    /// When a bearer was connected last, and whether one was lost within [`STABLE_TIME`] of that.
+    dialled_at: Time,
+    is_unstable: bool,
     swept: Time,
 }
 
@@ -86,6 +91,8 @@ impl Relay {
             introduced: false,
             dial_pause: DIAL_PAUSE.0,
             dial_at: Time::ZERO,
+            dialled_at: Time::ZERO,
+            is_unstable: false,
             swept: Time::ZERO,
         }
     }
@@ -115,7 +122,7 @@ impl Relay {
     pub fn deadline(&self) -> Option<Time> {
         let sweep = (self.has_timed || !self.waiting.is_empty()).then(|| self.swept + SWEEP_INTERVAL);
         let dial = Some(self.dial_at).filter(|_| self.is_dialler() && self.missing(false) + self.missing(true) > 0);
-        [sweep, dial, self.connections.deadline()].into_iter().flatten().min()
+        [sweep, dial, self.stable_at(), self.connections.deadline()].into_iter().flatten().min()
     }
 
     /// What a data plane that knows nothing is to know.
@@ -166,7 +173,7 @@ impl Relay {
     pub fn handle(&mut self, now: Time, event: Event, bindings: &dyn Bindings, out: &mut Vec<Effect>) {
         let frees = matches!(event, Event::Dialled(_) | Event::Answered(..) | Event::Message(_, Message::Offer(_)));
         match event {
-            Event::Dialled(id) => self.dialled(id, out),
+            Event::Dialled(id) => self.dialled(now, id, out),
             Event::Message(id, Message::Connect(connect)) => self.asked(now, id, connect, bindings, out),
             Event::Message(id, Message::Offer(offer)) => self.offered(now, id, offer, bindings, out),
             Event::Message(id, Message::Credit(connection)) => self.credited(now, id, &connection, out),
@@ -181,7 +188,7 @@ impl Relay {
             Event::ConnectFailed(id, answer) => self.connect_failed(id, answer, out),
             Event::Taken(id) => self.taken(id, out),
             Event::Completed(id) => self.end(now, id, out),
-            Event::Broken(id) => self.abort(now, id, out),
+            Event::Broken(id) => self.broken(now, id, out),
             Event::Tick => {}
         }
         if frees {
@@ -209,9 +216,9 @@ impl Relay {
         let waits =
             |bearer: &&Bearer| bearer.offered == offered && matches!(bearer.state, State::Idle | State::Dialling(_));
         let wanted = match (offered, &self.config.side) {
-            (false, _) if !self.introduced => 0,
+            (false, _) if !self.introduced || self.is_unstable => 0,
             (false, _) => self.config.spare + self.waiting.len(),
-            (true, _) if !self.introduced => 1,
+            (true, _) if !self.introduced || self.is_unstable => 1,
             (true, Side::MobileRouter { offered, .. }) if offered.iter().all(|rule| !rule.bonded) => 1,
             (true, _) => self.config.spare,
         };
@@ -232,12 +239,12 @@ impl Relay {
         }
     }
 
-    fn dialled(&mut self, id: BearerId, out: &mut Vec<Effect>) {
+    fn dialled(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
         let Some(bearer) = self.bearers.get_mut(&id).filter(|it| matches!(it.state, State::Dialling(_))) else {
             return;
         };
         bearer.state = State::Idle;
-        self.dial_pause = DIAL_PAUSE.0;
+        self.dialled_at = now;
         if bearer.offered {
             let Side::MobileRouter { prefixes, offered } = &self.config.side else { return };
             let offer = Offer { instance: self.config.instance, prefixes: prefixes.clone(), rules: offered.clone() };
@@ -246,9 +253,46 @@ impl Relay {
         } else if let Some((_, syn)) = self.waiting.pop_front() {
             self.ask(id, syn, out);
         }
+        if !self.is_unstable {
+            self.other_relay_answers(out);
+        }
+    }
+
+    fn other_relay_answers(&mut self, out: &mut Vec<Effect>) {
+        self.dial_pause = DIAL_PAUSE.0;
         if !std::mem::replace(&mut self.ready, true) {
             out.push(Effect::Ready(true));
         }
+    }
+
+    fn has_idle(&self) -> bool {
+        self.bearers.values().any(|bearer| matches!(bearer.state, State::Idle))
+    }
+
+    /// When the present bearers have lasted, after others that did not.
+    fn stable_at(&self) -> Option<Time> {
+        (self.is_unstable && self.has_idle()).then(|| self.dialled_at + STABLE_TIME)
+    }
+
+    /// A bearer was reset, or has failed.
+    fn broken(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
+        let is_idle = self.bearers.get(&id).is_some_and(|bearer| matches!(bearer.state, State::Idle));
+        self.abort(now, id, out);
+        if self.is_dialler() && is_idle && !self.is_alive() && now < self.dialled_at + STABLE_TIME {
+            self.is_unstable = true;
+            self.pause_dialling(now);
+        }
+    }
+
+    /// Whether there is a bearer at all.
+    fn is_alive(&self) -> bool {
+        let works = |bearer: &Bearer| !matches!(bearer.state, State::Dialling(_));
+        !self.open.is_empty() || self.bearers.values().any(works)
+    }
+
+    fn pause_dialling(&mut self, now: Time) {
+        self.dial_at = now + self.dial_pause;
+        self.dial_pause = (self.dial_pause * 2).min(DIAL_PAUSE.1);
     }
 
     /// A SYN is held: the other relay is asked.
@@ -471,8 +515,7 @@ impl Relay {
                 out.push(Effect::Refuse(syn.clone(), Answer::Reset));
             }
             Some(State::Dialling(_)) => {
-                self.dial_at = now + self.dial_pause;
-                self.dial_pause = (self.dial_pause * 2).min(DIAL_PAUSE.1);
+                self.pause_dialling(now);
             }
             _ => {}
         }
@@ -501,8 +544,7 @@ impl Relay {
             (None, None) => return,
         };
         if self.is_dialler() {
-            let works = |bearer: &Bearer| !matches!(bearer.state, State::Dialling(_));
-            let alive = !self.open.is_empty() || self.bearers.values().any(works);
+            let alive = self.is_alive();
             if !alive && std::mem::take(&mut self.ready) {
                 out.push(Effect::Ready(false));
             }
@@ -520,6 +562,10 @@ impl Relay {
     /// What has taken too long.
     fn sweep(&mut self, now: Time, out: &mut Vec<Effect>) {
         self.connections.expire(now, out);
+        if self.stable_at().is_some_and(|at| at <= now) {
+            self.is_unstable = false;
+            self.other_relay_answers(out);
+        }
         if now < self.swept + SWEEP_INTERVAL {
             return;
         }

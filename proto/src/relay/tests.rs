@@ -7,7 +7,7 @@ use crate::base::rng::Entropy;
 use crate::contract::item::subflow::subflow_address;
 use roam6_wire::Bid;
 use roam6_wire::relay::{Answer, Message, Offer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x100);
 const OTHER_HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x200);
@@ -109,6 +109,42 @@ fn a_router_introduces_itself_before_it_opens_spare_bearers() {
     let Effect::Send(BearerId(0), Message::Offer(Offer { instance: 7, .. })) = &out[0] else { panic!("{out:?}") };
     assert_eq!(out[1], Effect::Ready(true));
     assert_eq!(out.iter().filter(|effect| matches!(effect, Effect::Dial(_))).count(), 3 + 4, "the others");
+}
+
+#[test]
+fn a_relay_that_resets_each_bearer_is_dialled_ever_less() {
+    let mut relay = router(7);
+    let (mut now, mut dialled, mut readiness) = (Time::ZERO, Vec::new(), Vec::new());
+    let mut events = VecDeque::from([Event::Tick]);
+    while now < Time::ZERO + core::time::Duration::from_secs(60) {
+        let mut out = Vec::new();
+        let event = events.pop_front().unwrap_or(Event::Tick);
+        relay.handle(now, event, &Table, &mut out);
+        for effect in out {
+            match effect {
+                Effect::Dial(id) => {
+                    dialled.push(id);
+                    events.extend([Event::Dialled(id), Event::Broken(id)]);
+                }
+                Effect::Ready(ready) => readiness.push(ready),
+                _ => {}
+            }
+        }
+        now = now + core::time::Duration::from_millis(10);
+    }
+    assert!(dialled.len() < 40, "{} in a minute", dialled.len());
+    assert_eq!(readiness, [true, false], "said once");
+    // One that lasts shows that the other relay answers again.
+    let mut out = Vec::new();
+    relay.handle(now + core::time::Duration::from_secs(10), Event::Tick, &Table, &mut out);
+    let id = out.iter().find_map(|effect| if let Effect::Dial(id) = effect { Some(*id) } else { None }).unwrap();
+    let at = now + core::time::Duration::from_secs(10);
+    out.clear();
+    relay.handle(at, Event::Dialled(id), &Table, &mut out);
+    assert!(!out.contains(&Effect::Ready(true)));
+    assert_eq!(relay.deadline(), Some(at + core::time::Duration::from_secs(1)));
+    relay.handle(at + core::time::Duration::from_secs(1), Event::Tick, &Table, &mut out);
+    assert!(out.contains(&Effect::Ready(true)));
 }
 
 #[test]
