@@ -47,9 +47,14 @@ pub(super) fn move_planned(run: &mut Run) -> Result<()> {
         let up = observed.network.emulator.plug(preferred, link)?;
         observed.vehicle.wait_registered(up, 2).with_context(|| format!("planned move {number}"))?;
         sleep(OBSERVATION_TIME * 2);
-        let of_move = train.lost(begin, clock::unix_micros() - IN_FLIGHT);
-        run.rows.push(json!({ "what": "planned move", "number": number, "lost": of_move }));
-        lost += of_move;
+        let end = clock::unix_micros() - IN_FLIGHT;
+        // When the datagrams that were lost had been sent, after the uplink was plugged in, milliseconds.
+        let [outbound, inbound] = [&train.forward, &train.reverse].map(|way| {
+            let lost = way.datagrams(begin, end).into_iter().filter(|datagram| datagram.received.is_none());
+            lost.map(|datagram| (datagram.sent - begin) / 1000).collect::<Vec<u64>>()
+        });
+        lost += outbound.len() + inbound.len();
+        run.rows.push(json!({ "what": "planned move", "number": number, "lost_outbound_ms": outbound, "lost_inbound_ms": inbound }));
     }
     run.summarise("planned_lost", lost);
     observed.count_plaintext(run);
