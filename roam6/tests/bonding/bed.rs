@@ -146,12 +146,7 @@ impl Bed {
         wait_or_report(&format!("{count} subflows"), || subflows() == count, report);
     }
 
-    /// Has both ends of the second uplink's link drop all packets that they send, or no more.
-    pub(crate) fn set_black_hole(&self, on: bool) {
-        self.set_black_holes(on, &[1]);
-    }
-
-    /// The same of the links of these uplinks.
+    /// Has both ends of the links of these uplinks drop all packets that they send, or no more.
     pub(crate) fn set_black_holes(&self, on: bool, uplinks: &[usize]) {
         let change = |interface: String| match on {
             true => format!("tc qdisc replace dev {interface} root pfifo limit 0"),
