@@ -28,12 +28,12 @@ struct Known(BTreeMap<MptcpToken, Vec<SocketAddrV6>>);
 crate::sys::impl_as_fd!(Subflows, events);
 
 impl Subflows {
+    /// Subscribes to the announcements. Bearers of an earlier process have ended with it.
+    ///
     /// # Errors
     /// The kernel announces none (Linux 5.13 does).
     pub(super) fn open() -> Result<Subflows, Error> {
-        let mut subflows = Subflows { events: SubflowEvents::open()?, known: Known::default() };
-        subflows.read_again()?;
-        Ok(subflows)
+        Ok(Subflows { events: SubflowEvents::open()?, known: Known::default() })
     }
 
     /// Closes the subflows that those announced replace. `care_of_addresses`: those of a home address.

@@ -14,6 +14,13 @@ pub(super) struct Bearer {
     pub(super) state: State,
 }
 
+impl Bearer {
+    /// Whether it waits for a connection, or for a message.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle)
+    }
+}
+
 /// What it does.
 #[derive(Debug)]
 pub(super) enum State {

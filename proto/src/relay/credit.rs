@@ -1,8 +1,7 @@
 //! Credits: the limit of octets that a destination has not been seen to read, and when it is lifted.
 
-use super::bearer::{Bearer, State};
 use super::effect::Effect;
-use super::engine::{Open, Relay};
+use super::engine::Relay;
 use super::{BearerId, Tuple};
 use crate::Time;
 use roam6_wire::relay::{Connect, Message};
@@ -43,7 +42,7 @@ impl Relay {
 
     /// Whether there is a bearer for the Credit of an open connection.
     fn send_credit(&mut self, id: BearerId, out: &mut Vec<Effect>) -> bool {
-        let Some(via) = self.open.get(&id).and_then(|open| self.credit_bearer(open)) else { return false };
+        let Some(via) = self.open.get(&id).and_then(|open| self.idle_bearer_to(open.home)) else { return false };
         if let Some(open) = self.open.get_mut(&id) {
             open.credited_on = Some(via);
             out.push(Effect::Send(via, Message::Credit(open.tuple.reversed().connect(0))));
@@ -51,20 +50,11 @@ impl Relay {
         true
     }
 
-    /// An idle bearer on which this relay asks, to the same mobile router.
-    fn credit_bearer(&self, open: &Open) -> Option<BearerId> {
-        let offered = !self.is_dialler();
-        let is_free = |bearer: &Bearer| bearer.offered == offered && matches!(bearer.state, State::Idle);
-        let mut free = self.bearers.iter().filter(|(_, it)| is_free(it) && (self.is_dialler() || it.home == open.home));
-        free.next().map(|(id, _)| *id)
-    }
-
     /// The other relay has sent a Credit for a connection, on an idle bearer on which it asks.
     pub(super) fn credited(&mut self, now: Time, id: BearerId, connection: &Connect, out: &mut Vec<Effect>) {
         let Some(bearer) = self.bearers.get(&id) else { return };
-        if !matches!(bearer.state, State::Idle) || bearer.offered != self.is_dialler() {
-            self.counters.malformed += 1;
-            return self.abort(now, id, out);
+        if !self.is_asked_on(bearer) {
+            return self.reject(now, id, out);
         }
         let target = self.connections.bearer_of(&Tuple::from(connection));
         // A mobile router has no say about the connections of another one. One that has ended is no fault.

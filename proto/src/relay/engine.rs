@@ -42,7 +42,7 @@ pub struct Relay {
     offers: BTreeMap<(Ipv6Addr, u8), Ipv6Addr>,
     /// Connections for whose Credit there was no idle bearer.
     pub(super) uncredited: VecDeque<BearerId>,
-    pub(super) counters: Counters,
+    counters: Counters,
     next: u32,
     ready: bool,
     /// The home agent has an offer of this instance.
@@ -104,7 +104,7 @@ impl Relay {
 
     /// Bearers, those that carry a connection, and those that wait for one.
     pub fn bearers(&self) -> (usize, usize) {
-        (self.open.len(), self.bearers.values().filter(|bearer| matches!(bearer.state, State::Idle)).count())
+        (self.open.len(), self.bearers.values().filter(|bearer| bearer.is_idle()).count())
     }
 
     /// SYNs that are held: those that wait for a bearer, and those whose destination has not answered yet.
@@ -141,7 +141,7 @@ impl Relay {
             return;
         }
         self.config.side = side;
-        let is_offer = |bearer: &Bearer| bearer.offered && matches!(bearer.state, State::Idle);
+        let is_offer = |bearer: &Bearer| bearer.offered && bearer.is_idle();
         let former: Vec<BearerId> = self.bearers.iter().filter(|(_, it)| is_offer(it)).map(|(id, _)| *id).collect();
         former.into_iter().for_each(|id| self.abort(now, id, out));
         self.dial(now, out);
@@ -177,10 +177,7 @@ impl Relay {
             Event::Message(id, Message::Connect(connect)) => self.asked(now, id, connect, bindings, out),
             Event::Message(id, Message::Offer(offer)) => self.offered(now, id, offer, bindings, out),
             Event::Message(id, Message::Credit(connection)) => self.credited(now, id, &connection, out),
-            Event::Malformed(id) => {
-                self.counters.malformed += 1;
-                self.abort(now, id, out);
-            }
+            Event::Malformed(id) => self.reject(now, id, out),
             Event::Answered(id, answer) => self.answered(now, id, answer, out),
             Event::Syn(syn) => self.hold(now, syn, bindings, out),
             Event::Accepted(tuple) => self.accepted(tuple, out),
@@ -200,7 +197,7 @@ impl Relay {
         self.has_timed = self.bearers.values().any(timed);
     }
 
-    pub(super) fn is_dialler(&self) -> bool {
+    fn is_dialler(&self) -> bool {
         matches!(self.config.side, Side::MobileRouter { .. })
     }
 
@@ -266,7 +263,7 @@ impl Relay {
     }
 
     fn has_idle(&self) -> bool {
-        self.bearers.values().any(|bearer| matches!(bearer.state, State::Idle))
+        self.bearers.values().any(Bearer::is_idle)
     }
 
     /// When the present bearers have lasted, after others that did not.
@@ -276,7 +273,7 @@ impl Relay {
 
     /// A bearer was reset, or has failed.
     fn broken(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
-        let is_idle = self.bearers.get(&id).is_some_and(|bearer| matches!(bearer.state, State::Idle));
+        let is_idle = self.bearers.get(&id).is_some_and(Bearer::is_idle);
         self.abort(now, id, out);
         if self.is_dialler() && is_idle && !self.is_alive() && now < self.dialled_at + STABLE_TIME {
             self.is_unstable = true;
@@ -313,16 +310,20 @@ impl Relay {
 
     /// A bearer that waits for such a connection.
     fn idle_bearer(&self, tuple: &Tuple, bindings: &dyn Bindings) -> Option<BearerId> {
-        let is_idle = |bearer: &Bearer| matches!(bearer.state, State::Idle);
         if self.is_dialler() {
-            let mut idle = self.bearers.iter().filter(|(_, bearer)| !bearer.offered && is_idle(bearer));
-            return idle.next().map(|(id, _)| *id);
+            return self.idle_bearer_to(Ipv6Addr::UNSPECIFIED);
         }
         let (_, home) = self.offers.range(..=(tuple.destination, u8::MAX)).next_back()?;
         if bindings.tunnel_of(*home)? != bindings.tunnel_of(tuple.destination)? {
             return None;
         }
-        let mut idle = self.bearers.iter().filter(|(_, it)| it.offered && it.home == *home && is_idle(it));
+        self.idle_bearer_to(*home)
+    }
+
+    /// An idle bearer on which this relay asks: at a home agent, one of the mobile router with this home address.
+    pub(super) fn idle_bearer_to(&self, home: Ipv6Addr) -> Option<BearerId> {
+        let offered = !self.is_dialler();
+        let mut idle = self.bearers.iter().filter(|(_, it)| it.offered == offered && it.home == home && it.is_idle());
         idle.next().map(|(id, _)| *id)
     }
 
@@ -342,8 +343,7 @@ impl Relay {
     fn answered(&mut self, now: Time, id: BearerId, answer: Answer, out: &mut Vec<Effect>) {
         let Some(bearer) = self.bearers.get_mut(&id) else { return };
         let State::Asked { syn, accepted } = &bearer.state else {
-            self.counters.malformed += 1;
-            return self.abort(now, id, out);
+            return self.reject(now, id, out);
         };
         let (syn, accepted, tuple) = (syn.clone(), *accepted, syn.tuple);
         let is_refusal = !matches!(answer, Answer::ResourceExceeded | Answer::NotAuthorized);
@@ -388,14 +388,16 @@ impl Relay {
         }
     }
 
+    /// Whether the other relay may ask on this bearer now: the mobile router is asked on its offers only, and asks on all others.
+    pub(super) fn is_asked_on(&self, bearer: &Bearer) -> bool {
+        bearer.is_idle() && bearer.offered == self.is_dialler()
+    }
+
     /// The other relay asks for a connection to a destination.
     fn asked(&mut self, now: Time, id: BearerId, connect: Connect, bindings: &dyn Bindings, out: &mut Vec<Effect>) {
-        let dialler = self.is_dialler();
         let Some(bearer) = self.bearers.get(&id) else { return };
-        // The mobile router is asked on its offers only, and asks on all others.
-        if !matches!(bearer.state, State::Idle) || bearer.offered != dialler {
-            self.counters.malformed += 1;
-            return self.abort(now, id, out);
+        if !self.is_asked_on(bearer) {
+            return self.reject(now, id, out);
         }
         let tuple = Tuple::answering(&connect);
         let refused = self.refusal(bearer.home, &connect, bindings);
@@ -446,9 +448,8 @@ impl Relay {
     fn offered(&mut self, now: Time, id: BearerId, offer: Offer, bindings: &dyn Bindings, out: &mut Vec<Effect>) {
         let dialler = self.is_dialler();
         let Some(bearer) = self.bearers.get_mut(&id) else { return };
-        if dialler || bearer.offered || !matches!(bearer.state, State::Idle) {
-            self.counters.malformed += 1;
-            return self.abort(now, id, out);
+        if dialler || bearer.offered || !bearer.is_idle() {
+            return self.reject(now, id, out);
         }
         bearer.offered = true;
         let address = bearer.home;
@@ -506,7 +507,13 @@ impl Relay {
         }
     }
 
-    pub(super) fn abort(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
+    /// The other relay has sent what it may not.
+    pub(super) fn reject(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
+        self.counters.malformed += 1;
+        self.abort(now, id, out);
+    }
+
+    fn abort(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
         match self.bearers.get(&id).map(|bearer| &bearer.state) {
             None if !self.open.contains_key(&id) => return,
             None => self.counters.reset += 1,
