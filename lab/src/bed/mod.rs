@@ -2,6 +2,7 @@
 
 pub(crate) mod access_router;
 pub(crate) mod capture;
+mod congestion;
 pub(crate) mod daemon;
 pub(crate) mod dissector;
 pub(crate) mod gpsd;

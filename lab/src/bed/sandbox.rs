@@ -75,6 +75,7 @@ pub(crate) fn clean() -> Result<bool> {
 
 /// Starts the inner copy as the first process of new namespaces and waits. A signal kills it, and with it all others.
 fn run_inner(listener: Option<TcpListener>) -> Result<i32> {
+    super::congestion::allow_cubic();
     unshare(CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
         .context("cannot make namespaces")?;
     let mut command = Command::new(std::env::current_exe()?);

@@ -43,16 +43,26 @@ impl Drop for Running {
     }
 }
 
+/// Allows network namespaces CUBIC, if the machine's default is another congestion control and this process may.
+fn allow_cubic() {
+    let setting = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+    let allowed = fs::read_to_string(setting).unwrap_or_default();
+    if !allowed.split_whitespace().any(|name| name == "cubic") {
+        let _ = fs::write(setting, format!("{} cubic", allowed.trim_end()));
+    }
+}
+
 /// A network namespace that exists as long as its holder process.
 pub struct Namespace(Running);
 
 impl Namespace {
     pub fn new() -> Option<Namespace> {
+        allow_cubic();
         let mut command = Command::new("unshare");
         // A network namespace begins with the machine's settings of TCP. The holder ends when its input does, also when the test is
         // killed.
-        let script = "cd /proc/sys/net/ipv4 && echo cubic > tcp_congestion_control && echo 4096 131072 6291456 > tcp_rmem && \
-                      echo 4096 16384 4194304 > tcp_wmem && cd / && ip link set lo up && echo up && exec cat";
+        let script = "cd /proc/sys/net/ipv4 && echo 4096 131072 6291456 > tcp_rmem && echo 4096 16384 4194304 > tcp_wmem && \
+                      { echo cubic > tcp_congestion_control || true; } && cd / && ip link set lo up && echo up && exec cat";
         command.args(["--net", "--mount", "sh", "-c", script]);
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut holder = Running(started.ok()?);
