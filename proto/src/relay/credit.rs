@@ -33,18 +33,22 @@ impl Relay {
 
     /// An idle bearer is lost, perhaps with Credits that the other relay has not received.
     pub(super) fn recall_credits(&mut self, lost: BearerId) {
-        let recalled = self.open.iter_mut().filter(|(_, open)| open.credited_on == Some(lost));
-        self.uncredited.extend(recalled.map(|(id, open)| {
-            open.credited_on = None;
-            *id
-        }));
+        let range = (lost, BearerId(0))..=(lost, BearerId(u32::MAX));
+        while let Some(credit) = self.credits.range(range.clone()).next().copied() {
+            self.credits.remove(&credit);
+            self.uncredited.push_back(credit.1);
+            self.open.entry(credit.1).and_modify(|open| open.credited_on = None);
+        }
     }
 
     /// Whether there is a bearer for the Credit of an open connection.
     fn send_credit(&mut self, id: BearerId, out: &mut Vec<Effect>) -> bool {
         let Some(via) = self.open.get(&id).and_then(|open| self.idle_bearer_to(open.home)) else { return false };
         if let Some(open) = self.open.get_mut(&id) {
-            open.credited_on = Some(via);
+            if let Some(before) = open.credited_on.replace(via) {
+                self.credits.remove(&(before, id));
+            }
+            self.credits.insert((via, id));
             out.push(Effect::Send(via, Message::Credit(open.tuple.reversed().connect(0))));
         }
         true

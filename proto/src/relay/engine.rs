@@ -9,7 +9,7 @@ use crate::contract::item::subflow::is_subflow_address;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::relay::{Answer, Connect, Message, Offer, OfferedRule};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv6Addr;
 
 /// SYNs that wait for a bearer.
@@ -42,6 +42,8 @@ pub struct Relay {
     offers: BTreeMap<(Ipv6Addr, u8), Ipv6Addr>,
     /// Connections for whose Credit there was no idle bearer.
     pub(super) uncredited: VecDeque<BearerId>,
+    /// The bearers on which the last Credits of open connections were sent, and these.
+    pub(super) credits: BTreeSet<(BearerId, BearerId)>,
     counters: Counters,
     next: u32,
     ready: bool,
@@ -85,6 +87,7 @@ impl Relay {
             homes: BTreeMap::new(),
             offers: BTreeMap::new(),
             uncredited: VecDeque::new(),
+            credits: BTreeSet::new(),
             counters: Counters::default(),
             next: 0,
             ready: false,
@@ -533,6 +536,9 @@ impl Relay {
     fn end(&mut self, now: Time, id: BearerId, out: &mut Vec<Effect>) {
         let home = match (self.open.remove(&id), self.bearers.remove(&id)) {
             (Some(open), _) => {
+                if let Some(via) = open.credited_on {
+                    self.credits.remove(&(via, id));
+                }
                 self.connections.close(now, open.tuple, id, out);
                 open.home
             }
