@@ -9,7 +9,7 @@ use super::uplink::Uplink;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::{NTP_TO_UNIX_SECONDS, Timestamp, verify};
-use crate::{DropReason, Outbox, Time};
+use crate::{DropReason, LinkId, Outbox, Time};
 use roam6_wire::Bid;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::AUTHENTICATION_MN_HA;
@@ -357,8 +357,11 @@ impl MobileRouter {
         let advice = sender.and_then(|sender| self.receive_nat_detection(now, message, &sender, advice)).or(advice);
         self.ha_registers_source_only |= refuses_bare_bids(message, &requested);
         self.receive_flow_statuses(message, &held, out);
+        let new: Vec<LinkId> =
+            held.care_of().iter().filter(|own| !is_among(&before, own)).map(|own| own.link).collect();
         self.registration.accept(held, sent, granted, advice);
         self.keep_lingering(now, &before);
+        self.await_sessions(now, &new);
         self.prefixes_rejected = false;
         self.note_accepted(now, home_agent, out);
         if requested.care_of().is_empty() {
@@ -395,6 +398,10 @@ impl MobileRouter {
             place.defends_home_address = home(held).is_some() && !theirs;
         }
     }
+}
+
+fn is_among(care_of: &[CareOf], own: &CareOf) -> bool {
+    care_of.iter().any(|other| other.is_same_address(own))
 }
 
 /// Whether an acknowledgement came as one of `wanted` does: with a type 2 routing header, unless that was sent over IPv4 or

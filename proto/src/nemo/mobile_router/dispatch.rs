@@ -234,14 +234,18 @@ impl MobileRouter {
         // A reply of another home agent does not prove this path.
         let padding = echo.data.strip_prefix(self.probe_cookie.to_be_bytes().as_slice());
         let Some(padding) = padding.filter(|_| self.home_agents.in_use() == Some(datagram.source)) else { return };
+        let in_tunnel = datagram.destination == self.config.home_address.0;
         if !padding.is_empty() {
-            let in_tunnel = datagram.destination == self.config.home_address.0;
             let Some(size) = probe_size(&echo.data, padding, in_tunnel) else { return };
             return self.receive_mtu_probe_reply(self.now, echo.identifier, size, out);
         }
+        let is_probed = |uplink: &Uplink| uplink.config.bid.0 == echo.identifier;
+        if !in_tunnel && self.uplinks.iter().any(|uplink| is_probed(uplink) && self.is_encrypted_path(uplink)) {
+            return;
+        }
         let now = self.now;
-        let mut probed = self.uplinks.iter_mut().find(|uplink| uplink.config.bid.0 == echo.identifier);
-        if let Some(uplink) = probed.as_mut().filter(|_| datagram.destination == self.config.home_address.0) {
+        let mut probed = self.uplinks.iter_mut().find(|uplink| is_probed(uplink));
+        if let Some(uplink) = probed.as_mut().filter(|_| in_tunnel) {
             uplink.last_tunnelled_reply = Some(self.now);
         }
         let was_recovering = probed.as_ref().is_some_and(|uplink| uplink.prober.is_recovering());
@@ -272,9 +276,7 @@ impl MobileRouter {
         let care_of = self.care_of_on(uplink)?;
         let data = self.probe_cookie.to_be_bytes().to_vec();
         let message = Message::EchoRequest(Echo { identifier: care_of.bid.0, sequence, data });
-        let held = self.registration.binding().filter(|binding| binding.registration.home_agent == home_agent);
-        let held = held.map(|binding| binding.care_of()).unwrap_or_default();
-        let registered = held.iter().any(|held| held.is_same_address(&care_of));
+        let registered = self.is_registered_at(home_agent, &care_of);
         let from = |source: Ipv6Addr| {
             let header = Header::new(source, home_agent);
             ip6::emit(&header, protocol::ICMPV6, &message.emit(source, home_agent))
@@ -302,6 +304,20 @@ impl MobileRouter {
             from(care_of.address.0)
         };
         Some(Transmit { via: Via::Link(care_of.link), bytes })
+    }
+
+    /// Whether the home agent has this care-of address.
+    fn is_registered_at(&self, home_agent: Ipv6Addr, care_of: &CareOf) -> bool {
+        let held = self.registration.binding().filter(|binding| binding.registration.home_agent == home_agent);
+        held.is_some_and(|binding| binding.care_of().iter().any(|held| held.is_same_address(care_of)))
+    }
+
+    /// Whether probes of `uplink` pass through the session of its path: an answer outside of it, to one from before the
+    /// registration, says nothing about the session.
+    fn is_encrypted_path(&self, uplink: &Uplink) -> bool {
+        let path = self.home_agents.in_use().zip(self.care_of_on(uplink));
+        let path = path.filter(|(_, care_of)| self.encrypts() && !care_of.on_home_link);
+        path.is_some_and(|(home_agent, care_of)| self.is_registered_at(home_agent, &care_of))
     }
 
     /// Processes a Packet Too Big (RFC 2473 §7.1). It must quote a packet that the tunnel may have sent, and its MTU

@@ -11,6 +11,7 @@ use crate::contract::item::tunnel::wireguard_mtu;
 use crate::contract::item::{Encap, TunnelPath, WireguardPeer};
 use crate::crypto::wireguard::{PresharedKey, PublicKey};
 use crate::nemo::path_secret;
+use crate::{LinkId, Time};
 use roam6_wire::mobility::option::AUTHENTICATION_MN_HA;
 use roam6_wire::mobility::{BindingAcknowledgement, MobilityOption, WireguardKey};
 use roam6_wire::{Bid, Ipv4Endpoint};
@@ -152,6 +153,14 @@ impl MobileRouter {
     fn registers_bids(&self) -> bool {
         let held = self.registration.binding();
         held.is_some_and(|binding| matches!(binding.registration.location, Location::Away { mcoa: true, .. }))
+    }
+
+    /// The paths on these links are registered anew: the sessions of encrypted ones may have to begin.
+    pub(super) fn await_sessions(&mut self, now: Time, links: &[LinkId]) {
+        if self.encrypts() {
+            let new = self.uplinks.iter_mut().filter(|uplink| uplink.link().is_some_and(|link| links.contains(&link)));
+            new.filter(|uplink| !uplink.on_home_link).for_each(|uplink| uplink.prober.await_session(now));
+        }
     }
 
     /// A path of the tunnel, encrypted if it has to be; `None` while the device of the home agent is unknown.

@@ -17,6 +17,8 @@ const BURST_RATE: u32 = 4;
 /// Answers after which a path may be probed rarely.
 const KNOWN_AFTER: usize = 8;
 const BURST_TIME: Duration = Duration::from_secs(1);
+/// The first answer of an encrypted path takes two round trips, that of the handshake included: so many timeouts.
+const SESSION_TIMEOUTS: u32 = 3;
 
 /// The state of one uplink's path to the home agent; a new one counts as up.
 #[derive(Debug, Default, Clone)]
@@ -46,6 +48,8 @@ pub struct Prober {
     burst_until: Option<Time>,
     /// The path is under suspicion.
     alarm: Option<Alarm>,
+    /// Until when the first answer may take, for the handshake of a session.
+    session_until: Option<Time>,
 }
 
 /// A probe to send.
@@ -153,9 +157,23 @@ impl Prober {
         self.silent = false;
     }
 
+    /// The path is encrypted and registered anew, so its session may have to begin: the next probe is due at once, and only its
+    /// answer proves the path. What is late until then is no loss.
+    pub fn await_session(&mut self, now: Time) {
+        self.next_at = self.next_at.map(|_| now);
+        self.last_answer = None;
+        (self.alarm, self.burst_at, self.burst_until) = (None, None, None);
+        self.session_until = Some(now + self.quality.timeout() * SESSION_TIMEOUTS);
+    }
+
+    /// Whether the first answer may still wait for a session.
+    pub fn awaits_session(&self, now: Time) -> bool {
+        self.session_until.is_some_and(|until| now < until)
+    }
+
     /// Tests the path at once, unless it is down. `queue`: by how much the round trip may exceed the shortest one.
     pub fn raise_alarm(&mut self, now: Time, queue: Duration) {
-        if self.next_at.is_some() && !self.silent && self.alarm.is_none() {
+        if self.next_at.is_some() && !self.silent && self.alarm.is_none() && !self.awaits_session(now) {
             self.alarm = Some(Alarm::raise(now, self.quality.timeout_behind(queue)));
         }
     }
@@ -255,6 +273,7 @@ impl Prober {
             || self.next_at.is_none()
             || self.silent
             || self.quality.degradation().is_some()
+            || self.awaits_session(now)
         {
             // What was lost until now begins no burst later.
             self.quality.notice_overdue(now);
@@ -283,7 +302,8 @@ impl Prober {
         limits: QualityLimits,
     ) -> Option<(u16, Option<PathChange>)> {
         self.next_at.filter(|next| *next <= now)?;
-        let change = if self.missed >= probe.down_after { self.receive_silence(now, probe, limits) } else { None };
+        let is_silent = self.missed >= probe.down_after && !self.awaits_session(now);
+        let change = if is_silent { self.receive_silence(now, probe, limits) } else { None };
         self.missed = self.missed.saturating_add(1);
         self.sequence = self.sequence.wrapping_add(1);
         // On a path that slept a while, the first answer takes longer.
@@ -309,6 +329,9 @@ impl Prober {
             return None;
         }
         self.last_answer = Some(now);
+        if self.session_until.take().is_some() {
+            self.quality.judge_from(now);
+        }
         let measured = self.quality.record_answer(now, sequence);
         if let Some(burst) = self.burst_at.filter(|_| self.burst_until.is_none()) {
             // Nothing to do for an answer that came in time.

@@ -234,7 +234,8 @@ impl MobileRouter {
     pub(super) fn judge_path(&mut self, now: Time, bid: Bid, out: &mut Outbox) {
         let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.config.bid == bid) else { return };
         // Probes that are far apart say little: a modem that slept answers late.
-        if uplink.prober.is_slow() && uplink.prober.quality.degradation().is_none() {
+        let is_rare = uplink.prober.is_slow() && uplink.prober.quality.degradation().is_none();
+        if is_rare || uplink.prober.awaits_session(now) {
             return;
         }
         let silent = uplink.prober.is_silent();
@@ -268,9 +269,12 @@ impl MobileRouter {
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         let held = held.iter().find(|held| held.is_same_address(&own));
         let unconfirmed = match (own.is_observed(), held) {
-            (true, held) => held.is_none() && !self.ha_registers_source_only,
-            (false, Some(held)) if held.priority != LAST_PRIORITY => false,
-            (false, _) => self.config.probe.is_some() && uplink.prober.last_answer().is_none(),
+            (true, None) => !self.ha_registers_source_only,
+            (true, Some(_)) if !self.encrypts() => false,
+            (_, Some(held)) if held.priority != LAST_PRIORITY => false,
+            // The session of an encrypted path begins once it is registered.
+            (false, None) if self.encrypts() => self.config.probe.is_some(),
+            _ => self.config.probe.is_some() && uplink.prober.last_answer().is_none(),
         };
         unconfirmed && self.has_working_other(uplink)
     }

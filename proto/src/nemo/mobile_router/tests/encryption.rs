@@ -295,3 +295,77 @@ fn path_has_no_subflow_before_its_session() {
     pass(&mut bench, 40, &[1, 2]);
     assert_eq!(subflows(&bench), [true, true]);
 }
+
+impl TestBed {
+    /// The home agent accepts the updates among `outputs`, and answers the probes outside of the tunnel and those of the paths that
+    /// have a session. Returns the BIDs of each update, in order of priority.
+    fn answer(&mut self, mut outputs: Vec<Output>, with_session: &[u16]) -> Vec<Vec<u16>> {
+        let mut registered = Vec::new();
+        while !outputs.is_empty() {
+            let mut next = Vec::new();
+            for update in updates(&outputs) {
+                let mut options = update.bid_options();
+                options.sort_by_key(|option| option.priority);
+                let bids: Vec<u16> = options.iter().map(|option| option.bid.0).collect();
+                next.extend(self.acknowledge_keyed(&update, &bids));
+                registered.push(bids);
+            }
+            for transmit in transmits(&outputs) {
+                next.extend(self.answer_probe(transmit, with_session));
+            }
+            outputs = next;
+        }
+        registered
+    }
+
+    fn answer_probe(&mut self, transmit: &Transmit, with_session: &[u16]) -> Vec<Output> {
+        let Ok(probe) = Datagram::parse(&transmit.bytes) else { return Vec::new() };
+        let Ok(icmp6::Message::EchoRequest(echo)) = icmp6::Message::parse(&probe) else { return Vec::new() };
+        if probe.source == ip("2001:db8::100") && !with_session.contains(&echo.identifier) {
+            return Vec::new();
+        }
+        let reply = icmp6::Message::EchoReply(echo).emit(probe.destination, probe.source);
+        let bytes = ip6::emit(&Header::new(probe.destination, probe.source), protocol::ICMPV6, &reply);
+        self.feed(Input::Packet(Packet { link: LAN, sender: None, bytes }))
+    }
+
+    /// The same for what follows until `millis`.
+    fn answer_until(&mut self, millis: u64, with_session: &[u16]) -> Vec<Vec<u16>> {
+        let mut registered = Vec::new();
+        while let Some(next) = self.router.deadline().filter(|next| *next <= at(millis)) {
+            self.now = self.now.max(next);
+            let outputs = self.feed(Input::Tick);
+            registered.extend(self.answer(outputs, with_session));
+        }
+        self.now = at(millis);
+        registered
+    }
+}
+
+/// The answer to a probe outside of the tunnel says nothing about the session, without which the home agent's packets are lost.
+#[test]
+fn returned_path_is_preferred_once_its_session_is_proven() {
+    use crate::contract::config::nemo::ProbeConfig;
+    let probe = Some(ProbeConfig { burst: true, ..ProbeConfig::default() });
+    let mut bench = TestBed::new(MobileRouterConfig { probe, ..encrypting(LoadSharing::Standby) });
+    let plug = |bench: &mut TestBed, link, prefix, with_session: &[u16]| {
+        bench.link(link, true);
+        let outputs = bench.advertise(link, prefix);
+        bench.answer(outputs, with_session)
+    };
+    plug(&mut bench, WIFI, "2001:db8:1::/64", &[1, 2]);
+    plug(&mut bench, CELL, "2001:db8:2::/64", &[1, 2]);
+    bench.answer_until(4000, &[1, 2]);
+    let preferred = |bench: &TestBed| bench.tunnel().unwrap().paths[0].bid;
+    assert_eq!(preferred(&bench), Bid(1));
+    let outputs = bench.link(WIFI, false);
+    bench.answer(outputs, &[2]);
+    bench.answer_until(6000, &[2]);
+    assert_eq!(preferred(&bench), Bid(2));
+
+    let mut registered = plug(&mut bench, WIFI, "2001:db8:1::/64", &[2]);
+    registered.extend(bench.answer_until(6300, &[2]));
+    assert_eq!((registered, preferred(&bench)), (vec![vec![2, 1]], Bid(2)), "the session is not there yet");
+    let registered = bench.answer_until(7000, &[1, 2]);
+    assert_eq!((registered, preferred(&bench)), (vec![vec![1, 2]], Bid(1)));
+}
