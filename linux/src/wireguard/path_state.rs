@@ -11,6 +11,7 @@ use core::time::Duration;
 use roam6_proto::Time;
 use roam6_proto::contract::config::encryption::DeviceNumber;
 use roam6_proto::contract::item::WireguardPeer;
+use roam6_proto::nemo::OLD_PATH_LIFETIME;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -29,6 +30,17 @@ pub(super) struct Carried {
     pub(super) peer: Installed,
     pub(super) session: SessionState,
     pub(super) former: Option<Installed>,
+}
+
+/// How long a mobile router keeps the session of a path that is gone: less than its home agent, so that neither uses a session that the
+/// other one has not.
+const RETENTION: Duration = OLD_PATH_LIFETIME.saturating_sub(Duration::from_secs(1));
+
+/// A path of a mobile router that is gone, whose session goes on if it returns in time: no handshake delays the first packets then.
+pub(super) struct Retained {
+    pub(super) installed: Installed,
+    /// Until when, once that was looked at.
+    until: Option<Time>,
 }
 
 /// Whether the device of a path has, or had, a session.
@@ -63,6 +75,26 @@ pub(super) struct Installed {
     pub(super) remote: Ipv6Addr,
     pub(super) ends: Option<Ends>,
     pub(super) allowed: Vec<Prefix>,
+}
+
+impl Retained {
+    /// `None` if the session of the path is not worth it: the path has none, or two, or is that of a home agent.
+    pub(super) fn of(carried: &Carried) -> Option<Retained> {
+        let is_retained = carried.peer.peer.initiates && carried.session == SessionState::Established;
+        let installed = Some(carried.peer.clone()).filter(|_| is_retained && carried.former.is_none())?;
+        Some(Retained { installed, until: None })
+    }
+
+    /// Until when it is retained.
+    pub(super) fn until(&mut self, now: Time) -> Time {
+        *self.until.get_or_insert(now + RETENTION)
+    }
+
+    /// The path that has returned. Its packets have no way until they are led again.
+    pub(super) fn resume(self) -> Carried {
+        let peer = Installed { ends: None, ..self.installed };
+        Carried { peer, session: SessionState::Established, former: None }
+    }
 }
 
 impl Installed {
@@ -207,6 +239,19 @@ mod tests {
         assert!(carried.advance(at(22), true));
         assert_eq!((devices(&carried), carried.deadline(at(22))), ((17, None, true), None));
         assert!(!carried.advance(at(900), false), "one session is enough");
+    }
+
+    #[test]
+    fn session_of_a_path_that_is_gone_is_kept_for_less_time_than_by_the_home_agent() {
+        let carried = |initiates, session| Carried { session, former: None, ..renewing(initiates) };
+        let mut retained = Retained::of(&carried(true, SessionState::Established)).unwrap();
+        assert_eq!([10, 12].map(|now| retained.until(at(now))), [at(14), at(14)]);
+        let resumed = retained.resume();
+        assert!(!resumed.is_waiting() && resumed.peer.ends.is_none(), "no handshake, but another way");
+        assert!(Retained::of(&carried(false, SessionState::Established)).is_none(), "a home agent");
+        assert!(Retained::of(&carried(true, SessionState::Overdue)).is_none(), "no session");
+        let renewing = Carried { session: SessionState::Established, ..renewing(true) };
+        assert!(Retained::of(&renewing).is_none(), "two sessions");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::keys::{PrivateKeys, PublicKeys, device_of, load_or_create, public_keys};
 use super::message::{Peer, PeerChange, Wireguard};
-use super::path_state::{Carried, Installed, PAUSE, PathDevices, SessionState};
+use super::path_state::{Carried, Installed, PAUSE, PathDevices, Retained, SessionState};
 use super::steering::{self, Ends};
 use super::{DEVICE_PREFIX, Encryption};
 use crate::error::Error;
@@ -41,6 +41,8 @@ pub(crate) struct WireguardPaths {
     devices: VecMap<DeviceNumber, Device>,
     /// The paths of tunnels.
     paths: BTreeMap<(TunnelId, Bid), Carried>,
+    /// Paths that are gone, and may return.
+    retained: BTreeMap<(TunnelId, Bid), Retained>,
     /// Whose peer it is.
     owners: BTreeMap<(DeviceNumber, PublicKey), TunnelId>,
     /// Sessions of an earlier daemon.
@@ -92,6 +94,7 @@ impl WireguardPaths {
             state_dir: state_dir.to_owned(),
             devices: VecMap::new(),
             paths: BTreeMap::new(),
+            retained: BTreeMap::new(),
             owners: BTreeMap::new(),
             inherited: BTreeSet::new(),
             lost: Vec::new(),
@@ -172,7 +175,7 @@ impl WireguardPaths {
         let allowed = tunnel.remote_prefixes.iter().map(|prefix| part_of_path(*prefix, path.bid)).collect();
         let wanted = Installed { peer: *peer, remote: path.remote, ends, allowed };
         let id = (tunnel.id, path.bid);
-        let Some(mut carried) = self.paths.remove(&id) else {
+        let Some(mut carried) = self.take_path(id, peer)? else {
             let carried = self.add_path(wanted)?;
             self.paths.insert(id, carried);
             return Ok(());
@@ -180,6 +183,18 @@ impl WireguardPaths {
         let changed = self.change_path(&mut carried, wanted);
         self.paths.insert(id, carried);
         changed
+    }
+
+    /// The path as it is installed, or as it is retained for this peer.
+    fn take_path(&mut self, id: (TunnelId, Bid), peer: &WireguardPeer) -> Result<Option<Carried>, Error> {
+        if let Some(carried) = self.paths.remove(&id) {
+            return Ok(Some(carried));
+        }
+        match self.retained.remove(&id) {
+            Some(retained) if retained.installed.peer == *peer => Ok(Some(retained.resume())),
+            Some(retained) => self.remove(&retained.installed).map(|()| None),
+            None => Ok(None),
+        }
     }
 
     fn add_path(&mut self, wanted: Installed) -> Result<Carried, Error> {
@@ -292,12 +307,14 @@ impl WireguardPaths {
         }
     }
 
-    /// When to look for new sessions; `None` if no path waits for one.
+    /// When to look for new sessions; `None` if no path waits for one, and none is retained.
     pub(crate) fn next_check(&self) -> Option<Time> {
-        self.paths.values().any(|carried| carried.session != SessionState::Established).then_some(self.next_check)
+        let is_changing = self.paths.values().any(|carried| carried.session != SessionState::Established);
+        (is_changing || !self.retained.is_empty()).then_some(self.next_check)
     }
 
-    /// Looks for new sessions: packets take the devices that have got one, and former devices end.
+    /// Looks for new sessions: packets take the devices that have got one, and former devices end. Those of paths that are gone for
+    /// long end too.
     pub(crate) fn check(&mut self, now: Time) -> Renewed {
         let waiting = self.paths.values().filter(|carried| carried.is_waiting());
         let numbers: BTreeSet<DeviceNumber> = waiting.map(|carried| carried.peer.peer.device).collect();
@@ -326,12 +343,15 @@ impl WireguardPaths {
                 retired.extend(carried.former.take());
             }
         }
+        let expired = self.retained.extract_if(.., |_, retained| retained.until(now) <= now);
+        retired.extend(expired.map(|(_, retained)| retained.installed));
         let ended = retired.iter().map(|former| self.remove(former)).collect::<Vec<_>>();
         let begun = late.iter().map(|peer| self.set_endpoint(peer)).collect::<Vec<_>>();
         renewed.notices.extend(ended.into_iter().chain(begun).filter_map(Result::err).map(|error| error.to_string()));
         self.earliest_check = now + PAUSE.0.max(PAUSE_PER_PEER * peers);
         let deadlines = self.paths.values().filter_map(|carried| carried.deadline(now));
-        self.next_check = deadlines.min().unwrap_or(now).max(self.earliest_check);
+        let expirations = self.retained.values_mut().map(|retained| retained.until(now));
+        self.next_check = deadlines.chain(expirations).min().unwrap_or(now).max(self.earliest_check);
         renewed
     }
 
@@ -343,6 +363,7 @@ impl WireguardPaths {
     pub(crate) fn renew(&mut self) -> Result<PublicKeys, Error> {
         let is_odd = self.keys.is_odd();
         let all = self.paths.values().flat_map(|carried| core::iter::once(&carried.peer).chain(&carried.former));
+        let all = all.chain(self.retained.values().map(|retained| &retained.installed));
         let outdated = all.filter(|installed| is_own_odd(installed.peer.device, installed.peer.initiates) != is_odd);
         let outdated = outdated.count();
         if outdated > 0 {
@@ -398,6 +419,7 @@ impl WireguardPaths {
         self.lost = lost.iter().filter(is_needed).copied().collect();
         let is_lost = |number: DeviceNumber| lost.iter().any(|(gone, _)| *gone == number);
         self.devices.retain(|number, _| !is_lost(*number));
+        self.retained.retain(|_, retained| !is_lost(retained.installed.peer.device));
         for carried in self.paths.values_mut() {
             if carried.former.as_ref().is_some_and(|former| is_lost(former.peer.device)) {
                 carried.former = None;
@@ -432,7 +454,7 @@ impl WireguardPaths {
         led.into_iter().try_for_each(|(number, ends)| self.lead(number, ends))
     }
 
-    /// Removes the peers that a tunnel has no more.
+    /// Removes the peers that a tunnel has no more; a mobile router's a while later.
     ///
     /// # Errors
     /// The kernel's.
@@ -441,6 +463,11 @@ impl WireguardPaths {
         let gone: Vec<Bid> = self.paths.range((id, Bid(0))..=(id, Bid(u16::MAX))).map(|((_, bid), _)| *bid).collect();
         for bid in gone.into_iter().filter(|bid| !kept.contains(bid)) {
             let Some(carried) = self.paths.remove(&(id, bid)) else { continue };
+            if let Some(retained) = Retained::of(&carried) {
+                self.retained.insert((id, bid), retained);
+                self.next_check = self.next_check.min(self.earliest_check);
+                continue;
+            }
             [Some(carried.peer), carried.former].into_iter().flatten().try_for_each(|peer| self.remove(&peer))?;
         }
         Ok(())
