@@ -29,10 +29,11 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         let usage = || daemons.iter().map(|(_, daemon)| daemon.usage()).collect::<Result<Vec<_>>>();
         let before = usage()?;
         sleep(watched);
-        for (((who, _), before), after) in daemons.iter().zip(before).zip(usage()?) {
+        for (((who, daemon), before), after) in daemons.iter().zip(before).zip(usage()?) {
             let processor_ms = (after.cpu_time - before.cpu_time).as_secs_f64() * 1000.0;
             let figures = json!({
                 "resident_kb": after.resident_kb,
+                "private_kb": daemon.anonymous_memory()? / 1024,
                 "wakeups_per_s": round((after.wakeups - before.wakeups) as f64 / watched.as_secs_f64()),
                 "processor_ms_per_s": round(processor_ms / watched.as_secs_f64()),
             });

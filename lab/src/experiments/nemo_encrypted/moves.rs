@@ -13,6 +13,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Starts and moves of a quick and of a full run.
 const STARTS: [usize; 2] = [2, 20];
 const MOVES: [usize; 2] = [4, 100];
+/// Moves without encryption, which give the median that gaps are compared with.
+const PLAIN_MOVES: [usize; 2] = [4, 20];
 /// Moves between two ends of a daemon.
 const MOVES_PER_RESTART: usize = 2;
 
@@ -26,7 +28,7 @@ struct Times {
 
 /// Steps of the progress, for both kinds of paths.
 pub(super) fn steps(run: &Run) -> usize {
-    2 * (pick(run, STARTS) + pick(run, MOVES))
+    2 * pick(run, STARTS) + pick(run, MOVES) + pick(run, PLAIN_MOVES)
 }
 
 /// What the paths are, for the progress.
@@ -62,7 +64,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
 }
 
 fn measure_kind(run: &mut Run, observed: &mut Observed, encrypted: bool, times: &mut Times) -> Result<()> {
-    let (starts, moves) = (pick(run, STARTS), pick(run, MOVES));
+    let (starts, moves) = (pick(run, STARTS), pick(run, if encrypted { MOVES } else { PLAIN_MOVES }));
     let uplink = observed.vehicle.uplink(0)?;
     let [first, second] = observed.network.visited.each_ref().map(|visited| visited.link);
     let train = Train::start(observed.ends(), PORT, RATE)?;
