@@ -39,7 +39,7 @@ const RETENTION: Duration = OLD_PATH_LIFETIME.saturating_sub(Duration::from_secs
 /// A path of a mobile router that is gone, whose session goes on if it returns in time: no handshake delays the first packets then.
 pub(super) struct Retained {
     pub(super) installed: Installed,
-    /// Until when, once that was looked at.
+    /// When it expires; set by the first check.
     until: Option<Time>,
 }
 
@@ -78,19 +78,19 @@ pub(super) struct Installed {
 }
 
 impl Retained {
-    /// `None` if the session of the path is not worth it: the path has none, or two, or is that of a home agent.
+    /// `None` if the session is not retained: the path has none, or two while keys are renewed, or is a home agent's.
     pub(super) fn of(carried: &Carried) -> Option<Retained> {
         let is_retained = carried.peer.peer.initiates && carried.session == SessionState::Established;
         let installed = Some(carried.peer.clone()).filter(|_| is_retained && carried.former.is_none())?;
         Some(Retained { installed, until: None })
     }
 
-    /// Until when it is retained.
+    /// When it expires: [`RETENTION`] after the first call.
     pub(super) fn until(&mut self, now: Time) -> Time {
         *self.until.get_or_insert(now + RETENTION)
     }
 
-    /// The path that has returned. Its packets have no way until they are led again.
+    /// The path that has returned. Its outer packets have no route until it is installed again.
     pub(super) fn resume(self) -> Carried {
         let peer = Installed { ends: None, ..self.installed };
         Carried { peer, session: SessionState::Established, former: None }

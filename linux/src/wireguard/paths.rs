@@ -41,7 +41,7 @@ pub(crate) struct WireguardPaths {
     devices: VecMap<DeviceNumber, Device>,
     /// The paths of tunnels.
     paths: BTreeMap<(TunnelId, Bid), Carried>,
-    /// Paths that are gone, and may return.
+    /// Removed paths whose sessions are kept for their return.
     retained: BTreeMap<(TunnelId, Bid), Retained>,
     /// Whose peer it is.
     owners: BTreeMap<(DeviceNumber, PublicKey), TunnelId>,

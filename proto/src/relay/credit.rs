@@ -34,10 +34,12 @@ impl Relay {
     /// An idle bearer is lost, perhaps with Credits that the other relay has not received.
     pub(super) fn recall_credits(&mut self, lost: BearerId) {
         let range = (lost, BearerId(0))..=(lost, BearerId(u32::MAX));
-        while let Some(credit) = self.credits.range(range.clone()).next().copied() {
+        for credit @ (_, id) in self.credits.range(range).copied().collect::<Vec<_>>() {
             self.credits.remove(&credit);
-            self.uncredited.push_back(credit.1);
-            self.open.entry(credit.1).and_modify(|open| open.credited_on = None);
+            self.uncredited.push_back(id);
+            if let Some(open) = self.open.get_mut(&id) {
+                open.credited_on = None;
+            }
         }
     }
 

@@ -42,7 +42,7 @@ pub struct Relay {
     offers: BTreeMap<(Ipv6Addr, u8), Ipv6Addr>,
     /// Connections for whose Credit there was no idle bearer.
     pub(super) uncredited: VecDeque<BearerId>,
-    /// The bearers on which the last Credits of open connections were sent, and these.
+    /// The index of [`Open::credited_on`]: the bearer of a Credit, and the connection that it is for.
     pub(super) credits: BTreeSet<(BearerId, BearerId)>,
     counters: Counters,
     next: u32,

@@ -357,8 +357,7 @@ impl MobileRouter {
         let advice = sender.and_then(|sender| self.receive_nat_detection(now, message, &sender, advice)).or(advice);
         self.ha_registers_source_only |= refuses_bare_bids(message, &requested);
         self.receive_flow_statuses(message, &held, out);
-        let new: Vec<LinkId> =
-            held.care_of().iter().filter(|own| !is_among(&before, own)).map(|own| own.link).collect();
+        let new: Vec<LinkId> = held.care_of().iter().filter(|own| !self.is_held(own)).map(|own| own.link).collect();
         self.registration.accept(held, sent, granted, advice);
         self.keep_lingering(now, &before);
         self.await_sessions(now, &new);
@@ -398,10 +397,6 @@ impl MobileRouter {
             place.defends_home_address = home(held).is_some() && !theirs;
         }
     }
-}
-
-fn is_among(care_of: &[CareOf], own: &CareOf) -> bool {
-    care_of.iter().any(|other| other.is_same_address(own))
 }
 
 /// Whether an acknowledgement came as one of `wanted` does: with a type 2 routing header, unless that was sent over IPv4 or

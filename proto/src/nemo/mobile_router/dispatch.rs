@@ -306,14 +306,14 @@ impl MobileRouter {
         Some(Transmit { via: Via::Link(care_of.link), bytes })
     }
 
-    /// Whether the home agent has this care-of address.
+    /// Whether this home agent has the care-of address registered.
     fn is_registered_at(&self, home_agent: Ipv6Addr, care_of: &CareOf) -> bool {
-        let held = self.registration.binding().filter(|binding| binding.registration.home_agent == home_agent);
-        held.is_some_and(|binding| binding.care_of().iter().any(|held| held.is_same_address(care_of)))
+        let binding = self.registration.binding();
+        binding.is_some_and(|binding| binding.registration.home_agent == home_agent) && self.is_held(care_of)
     }
 
-    /// Whether probes of `uplink` pass through the session of its path: an answer outside of it, to one from before the
-    /// registration, says nothing about the session.
+    /// Whether the probes of `uplink` are encrypted. An unencrypted reply then answers a probe that was sent before the registration,
+    /// and does not confirm the session.
     fn is_encrypted_path(&self, uplink: &Uplink) -> bool {
         let path = self.home_agents.in_use().zip(self.care_of_on(uplink));
         let path = path.filter(|(_, care_of)| self.encrypts() && !care_of.on_home_link);

@@ -155,7 +155,7 @@ impl MobileRouter {
         held.is_some_and(|binding| matches!(binding.registration.location, Location::Away { mcoa: true, .. }))
     }
 
-    /// The paths on these links are registered anew: the sessions of encrypted ones may have to begin.
+    /// Has the encrypted paths on `links`, whose care-of addresses were not registered before, wait for their sessions.
     pub(super) fn await_sessions(&mut self, now: Time, links: &[LinkId]) {
         if self.encrypts() {
             let new = self.uplinks.iter_mut().filter(|uplink| uplink.link().is_some_and(|link| links.contains(&link)));

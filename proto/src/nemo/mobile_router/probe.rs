@@ -48,7 +48,7 @@ pub struct Prober {
     burst_until: Option<Time>,
     /// The path is under suspicion.
     alarm: Option<Alarm>,
-    /// Until when the first answer may take, for the handshake of a session.
+    /// The timeout of the first answer through the session, which the handshake delays.
     session_until: Option<Time>,
 }
 
@@ -157,8 +157,8 @@ impl Prober {
         self.silent = false;
     }
 
-    /// The path is encrypted and registered anew, so its session may have to begin: the next probe is due at once, and only its
-    /// answer proves the path. What is late until then is no loss.
+    /// Waits for the session of an encrypted path whose care-of address has been registered: the next probe is due at once, and its
+    /// answer confirms the path. Until the answer or the timeout, a late answer neither takes the path down nor counts as a loss.
     pub fn await_session(&mut self, now: Time) {
         self.next_at = self.next_at.map(|_| now);
         self.last_answer = None;
@@ -166,7 +166,7 @@ impl Prober {
         self.session_until = Some(now + self.quality.timeout() * SESSION_TIMEOUTS);
     }
 
-    /// Whether the first answer may still wait for a session.
+    /// Whether the path waits for its session, and the timeout has not passed.
     pub fn awaits_session(&self, now: Time) -> bool {
         self.session_until.is_some_and(|until| now < until)
     }
