@@ -160,6 +160,33 @@ fn nothing_is_readable_over_a_start_moves_and_kills() {
 }
 
 #[test]
+fn inner_ipv4_is_encrypted_too() {
+    let test = "inner_ipv4_is_encrypted_too";
+    if let Some(why) = missing() {
+        return println!("skipped: {test}: {why}");
+    }
+    let Some(testbed) = Testbed::new(test) else { return };
+    testbed.enroll(&["--prefix", "10.77.1.0/24"]);
+    testbed.agent.shell("sysctl -qw net.ipv4.ip_forward=1 && ip address add 198.51.100.9/32 dev lo");
+    testbed.node.shell("ip address add 10.77.1.2/24 dev eth0 && ip route add default via 10.77.1.1");
+    let capture = Capture::begin(&testbed, &testbed.agent, "visit0", "visit");
+    let _agent = testbed.start_agent_more(ESP);
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let router = ROUTER.replace("/56\"]", "/56\", \"10.77.1.0/24\"]");
+    let config = format!("{router}{ESP}{}{INGRESS}", testbed::UPLINK);
+    let _router = testbed.router.roam6(&testbed.write_config("mr", &config));
+    testbed.await_binding("2001:db8:2:");
+    testbed.router.shell("sysctl -qw net.ipv4.ip_forward=1 && ip address add 10.77.1.1/24 dev in0");
+    let ping = |size: &str| testbed.node.ping(2, size, "198.51.100.9");
+    wait_or_report("IPv4 from inside", || ping("56").contains(" 0% packet loss"), || story(&testbed));
+    assert!(ping("1000").contains(" 0% packet loss"), "{}", story(&testbed));
+    let seen = capture.end();
+    assert_eq!(seen.count("ip.addr == 10.77.1.2"), 0, "nothing is in the clear");
+    assert!(seen.count("esp") >= 4, "{}", seen.count("esp"));
+    seen.check();
+}
+
+#[test]
 fn router_of_another_method_is_refused() {
     let Some(testbed) = testbed("router_of_another_method_is_refused") else { return };
     let capture = Capture::begin(&testbed, &testbed.agent, "visit0", "visit");

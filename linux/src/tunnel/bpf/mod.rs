@@ -305,9 +305,7 @@ impl Bpf {
         let over_ipv4 = Ipv4Endpoint::from_ipv6(path.remote).is_some();
         let outer = if path.link.is_none() && deeper > 0 && !over_ipv4 { self.tunnel_to(path.remote) } else { None };
         match outer {
-            Some(outer) => {
-                path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).max(MINIMUM_MTU) - OVERHEAD - path.encap.overhead())
-            }
+            Some(outer) => path.mtu.min(path.encap.inner_mtu(self.tunnel_mtu(&outer, deeper - 1).max(MINIMUM_MTU))),
             None => path.mtu,
         }
     }

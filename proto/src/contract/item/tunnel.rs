@@ -177,6 +177,16 @@ impl Encap {
         }
     }
 
+    /// The largest inner packet over IPv6 on a path with this MTU.
+    #[must_use]
+    pub fn inner_mtu(&self, path_mtu: u32) -> u32 {
+        match self {
+            Encap::Native | Encap::Udp { .. } => path_mtu.saturating_sub(40 + self.overhead()),
+            Encap::Wireguard(_) => wireguard_mtu(path_mtu, false),
+            Encap::Esp(_) => esp_mtu(path_mtu),
+        }
+    }
+
     /// The other end, if the path is encrypted.
     #[must_use]
     pub fn wireguard(&self) -> Option<&WireguardPeer> {

@@ -126,6 +126,8 @@ pub(super) struct PathState {
     /// The path is probed.
     pub(super) is_probed: bool,
     pub(super) missed: u32,
+    /// The tunnel is WireGuard's or ESP's, whichever encapsulation updates have.
+    pub(super) is_encrypted: bool,
     pub(super) silent_since: Option<Time>,
     /// Probes pass outside the tunnel while the home agent does not have the path.
     pub(super) is_asked_outside: bool,
@@ -395,7 +397,7 @@ impl UplinkTransport {
             None => self.tunnel_suspected.filter(|since| !path.is_asked_outside || path.last_answer > Some(*since)),
         };
         let missed = path.is_probed && path.missed >= MIN_MISSED;
-        let tunnel = tunnel.filter(|_| served && (missed || !path.is_held));
+        let tunnel = tunnel.filter(|_| served && !path.is_encrypted && (missed || !path.is_held));
         let silence = path.silent_since.filter(|_| served && !path.is_held && path.has_other);
         let silence = silence.filter(|_| !self.udp);
         let retry = self.native_retry.filter(|_| self.udp && self.is_proven && !path.is_busy);

@@ -124,6 +124,7 @@ impl MobileRouter {
             is_held,
             is_probed: self.config.probe.is_some() && self.is_probing() && self.is_probed(uplink),
             missed: uplink.prober.missed(),
+            is_encrypted: self.encrypts(),
             is_asked_outside: own.is_some_and(|own| !own.is_observed()),
             silent_since: uplink.prober.silent_since(),
             last_reply: uplink.last_tunnelled_reply,

@@ -369,3 +369,33 @@ fn returned_path_is_preferred_once_its_session_is_proven() {
     let registered = bench.answer_until(7000, &[1, 2]);
     assert_eq!((registered, preferred(&bench)), (vec![vec![1, 2]], Bid(1)));
 }
+
+/// The tunnel of an encrypted path is in UDP in any case, so that UDP for updates does not help it.
+#[test]
+fn late_session_is_no_filtered_tunnel() {
+    use super::super::transport::Cause;
+    use crate::contract::config::nemo::Transport;
+    use roam6_wire::mobility::Capabilities;
+    let probe = Some(crate::contract::config::nemo::ProbeConfig::default());
+    for is_encrypted in [true, false] {
+        let encryption = encrypting(LoadSharing::Single).encryption.filter(|_| is_encrypted);
+        let mut config = MobileRouterConfig { probe, encryption, ..config() };
+        config.uplinks.iter_mut().for_each(|uplink| uplink.transport = Transport::Auto);
+        let mut bench = TestBed::new(config);
+        bench.link(WIFI, true);
+        let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+        let update = update(&outputs);
+        let flags = Capabilities::UDP_OVER_IPV6 | Capabilities::ZERO_CHECKSUM;
+        let capabilities = MobilityOption::Capabilities(Capabilities { flags, encapsulations: Vec::new() });
+        let key = MobilityOption::WireguardKey(WireguardKey { bid: Bid(0), port: 4192, public_key: THEIRS.0 });
+        let options = vec![capabilities, key];
+        bench.acknowledge_with(&update, Status::ACCEPTED, AckFlags::ROUTER, update.message.sequence, options);
+        let mut has_tried = false;
+        for millis in (0..5000).step_by(100) {
+            bench.wait(millis);
+            let trial = bench.router.uplinks[0].transport.trial.as_ref();
+            has_tried |= trial.is_some_and(|trial| trial.cause == Cause::Tunnel);
+        }
+        assert_eq!(has_tried, !is_encrypted);
+    }
+}
