@@ -114,6 +114,30 @@ fn move_makes_another_offer_and_the_pair_before_serves_until_its_answer() {
 }
 
 #[test]
+fn first_update_after_eight_hours_renews_the_keys() {
+    const EIGHT_HOURS: u64 = 8 * 3600;
+    let (mut bench, sent) = begin(LoadSharing::Single);
+    bench.acknowledge_offers(&sent, 1);
+    let before = pair(&bench);
+    let mut refresh = sent.clone();
+    let mut seconds = 0;
+    while offers(&refresh) == offers(&sent) {
+        bench.acknowledge_offers(&refresh, 1);
+        let mut outputs = Vec::new();
+        while updates(&outputs).is_empty() {
+            seconds += 10;
+            outputs.extend(bench.wait(seconds * 1000));
+            outputs.extend(bench.advertise(WIFI, "2001:db8:1::/64"));
+        }
+        refresh = updates(&outputs).pop().unwrap();
+    }
+    assert!((EIGHT_HOURS..EIGHT_HOURS + 60).contains(&seconds), "renewed after {seconds} s");
+    assert_eq!(pair(&bench), before, "the pair before serves until the answer");
+    bench.acknowledge_offers(&refresh, 2);
+    assert_eq!((pair(&bench).inbound, pair(&bench).outbound), (offers(&refresh)[0].spi, answer(2).1.spi));
+}
+
+#[test]
 fn home_agent_without_an_answer_gets_no_data() {
     let (mut bench, sent) = begin(LoadSharing::Single);
     let by_wireguard = WireguardKey { bid: Bid(0), port: 4192, public_key: [2; 32] };
