@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 const SINGLE: f64 = 0.95;
 /// The confidence of each of several looks.
 const REPEATED: f64 = 0.99;
-/// The numbers of rounds after which growing experiments look at their figures.
+/// The most rounds of a quick run, which has time for a single look at its end.
+const QUICK: usize = 12;
+/// The numbers of rounds after which growing experiments look at their figures in a full run.
 const LOOKS: [usize; 5] = [8, 12, 18, 27, 40];
 /// The rounds that an interval needs; a busy machine has half as much time again for these.
 const ENOUGH: usize = 6;
@@ -41,11 +43,15 @@ impl Rounds {
         Rounds::new(run, vec![rounds], SINGLE, Duration::MAX)
     }
 
-    /// Rounds until the bounds are decided, at most forty, within this time in a quick and in a full run.
+    /// Rounds within this time in a quick and in a full run: at most twelve in a quick one; in a full one at most forty, until the
+    /// bounds are decided.
     pub(crate) fn growing(run: &Run, [quick, full]: [Duration; 2]) -> Rounds {
         let budget = if run.quick { quick } else { full };
         if clock::counts_instructions() {
             return Rounds::new(run, vec![if run.quick { 1 } else { COUNTED }], SINGLE, Duration::MAX);
+        }
+        if run.quick {
+            return Rounds::new(run, vec![QUICK], SINGLE, budget);
         }
         Rounds::new(run, LOOKS.to_vec(), REPEATED, budget)
     }
@@ -105,7 +111,7 @@ impl Rounds {
         let first = self.looks.first().copied().unwrap_or_default();
         let mean = elapsed / u32::try_from(self.tried).unwrap_or(u32::MAX);
         let missing = u32::try_from(first.saturating_sub(self.kept) + 1).unwrap_or(u32::MAX);
-        let has_time = self.looks.len() > 1 && elapsed + mean * missing < self.budget;
+        let has_time = self.budget < Duration::MAX && elapsed + mean * missing < self.budget;
         if is_disturbed && has_time && self.repeated < first / 2 {
             self.repeated += 1;
             return false;

@@ -19,7 +19,7 @@ const FRAME: usize = 300;
 /// Neighbours of the forwarder.
 const NEIGHBOURS: u16 = 10;
 /// Rounds of a comparison.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 8;
 /// How long a CAM may take until the position in it is known.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time for queues to drain after a flood, and for budgets to refill.
@@ -95,13 +95,10 @@ fn forward(run: &mut Run) -> Result<()> {
             rates.push(result.pps);
         }
     }
-    let (unsigned, signed) = (percentile(&plain, 0.5), percentile(&secured, 0.5));
-    run.summarise("unsigned_pps", unsigned.map(f64::round));
-    run.summarise("signed_pps", signed.map(f64::round));
-    run.summarise(
-        "signed_over_unsigned_forwarding",
-        signed.zip(unsigned).map(|(signed, unsigned)| round(signed / unsigned)),
-    );
+    run.summarise("unsigned_pps", percentile(&plain, 0.5).map(f64::round));
+    run.summarise("signed_pps", percentile(&secured, 0.5).map(f64::round));
+    let ratios: Vec<f64> = secured.iter().zip(&plain).map(|(signed, unsigned)| signed / unsigned).collect();
+    run.estimate("signed_over_unsigned_forwarding", median(&ratios, LEVEL));
     Ok(())
 }
 

@@ -35,7 +35,7 @@ impl Case {
 }
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
-    let (proofs, turns) = if run.quick { (&QUICK[..], 15) } else { (&PROOFS[..], 100) };
+    let (proofs, turns) = if run.quick { (&QUICK[..], 30) } else { (&PROOFS[..], 100) };
     run.set_steps(proofs.len() * COUNTS.len() + turns);
     let mut cases = Vec::new();
     for proof in proofs {

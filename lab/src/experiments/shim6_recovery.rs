@@ -13,7 +13,7 @@ const RUNS: [&[(u64, usize)]; 2] =
 const QUICK: [&[(u64, usize)]; 1] = [&[(500, 8), (1000, 4)]];
 /// Of failures other than the paper's: the Send Timeout, and their number in a quick and in a full run.
 const OTHER_TIMEOUT: u64 = 1000;
-const OTHER_FAILURES: [usize; 2] = [6, 45];
+const OTHER_FAILURES: [usize; 2] = [12, 45];
 /// One-way delay of a link; a round trip passes four.
 const DELAY: Duration = Duration::from_millis(3);
 /// Time without a failure between two failures.

@@ -15,6 +15,7 @@ use aya::programs::{
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::iter;
+use std::ops::AddAssign;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -66,6 +67,14 @@ pub(crate) struct Burst {
     pub(crate) arrived: u64,
     /// CPU time of generator, forwarding and counter.
     pub(crate) cpu_time: Duration,
+}
+
+impl AddAssign for Burst {
+    fn add_assign(&mut self, other: Burst) {
+        self.sent += other.sent;
+        self.arrived += other.arrived;
+        self.cpu_time += other.cpu_time;
+    }
 }
 
 impl Burst {

@@ -292,10 +292,16 @@ impl MptcpTestbed {
         percentile(times, 0.5).context("no echo was answered")
     }
 
-    /// Preferred addresses of `host` from which the correspondent is unreachable. There must be none.
+    /// Addresses of `host` from which the correspondent is unreachable, and which are preferred before and after echoes were lost.
+    /// There must be none.
     pub(crate) fn unreachable_addresses(&self, host: &Host) -> Result<Vec<Ipv6Addr>> {
-        let preferred = host.addresses(&[&["scope", "global"], &PREFERRED[..]].concat())?.into_iter();
-        Ok(preferred.filter(|address| !reaches(host, *address)).collect())
+        let preferred = || host.addresses(&[&["scope", "global"], &PREFERRED[..]].concat());
+        let mut unreachable: Vec<Ipv6Addr> = preferred()?.into_iter().filter(|one| !reaches(host, *one)).collect();
+        if !unreachable.is_empty() {
+            let still = preferred()?;
+            unreachable.retain(|address| still.contains(address));
+        }
+        Ok(unreachable)
     }
 
     /// State of the mobile network node's paths, for error messages.

@@ -22,7 +22,7 @@ const LONG_DATAGRAMS: &[usize] = &[1400];
 /// Extent of the measurement.
 #[derive(Debug, Clone, Copy)]
 struct Effort {
-    /// The least for an interval of the median is six.
+    /// The least for an interval of the median is six; with twelve the three largest and smallest are outside of it.
     repetitions: usize,
     /// Of a series.
     echoes: usize,
@@ -73,9 +73,9 @@ impl Effort {
     fn new(quick: bool) -> Effort {
         let millis = Duration::from_millis;
         if quick {
-            Effort { repetitions: 6, echoes: 15, warm_up: millis(500), span: millis(500) }
+            Effort { repetitions: 12, echoes: 15, warm_up: millis(500), span: millis(500) }
         } else {
-            Effort { repetitions: 10, echoes: 30, warm_up: millis(800), span: millis(1000) }
+            Effort { repetitions: 12, echoes: 30, warm_up: millis(800), span: millis(1000) }
         }
     }
 }
@@ -85,7 +85,7 @@ impl Case {
         let lossy = Case {
             shape: LinkShape::PAPER,
             prefixes: CareOfPrefixes::Delegated,
-            echo_series: if quick { 8 } else { 10 },
+            echo_series: 12,
             buffer: 64 * 1024,
             sizes: if quick { ONE_SIZE } else { SIZES },
             datagrams: if quick { LONG_DATAGRAMS } else { DATAGRAMS },

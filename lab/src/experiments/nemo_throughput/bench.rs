@@ -1,7 +1,7 @@
 //! The chains of the experiment and the bursts through them.
 
-use super::FLOWS;
-use super::lanes::{PacketLane, Section};
+use super::lanes::{PacketLane, Section, lanes};
+use super::{Effort, FLOWS};
 use crate::experiments::prelude::*;
 use crate::load::chain_bench::ChainBench;
 use crate::load::packet_generator::{Burst, PacketGenerator};
@@ -30,12 +30,32 @@ pub(super) struct ThroughputBench(pub(super) ChainBench);
 
 impl ThroughputBench {
     /// Whether packets of `size` octets can be sent on a lane.
-    pub(super) fn can_measure(&self, lane: PacketLane, size: usize) -> bool {
+    fn can_measure(&self, lane: PacketLane, size: usize) -> bool {
         lane.forwarding.fits(size) && self.0.chain(lane.forwarding).is_ok()
     }
 
+    /// Measures the lanes of these forwardings in turn, pass by pass; another lane begins each round.
+    pub(super) fn measure_lanes(
+        &mut self,
+        kinds: &[Forwarding],
+        size: usize,
+        effort: &Effort,
+        round: usize,
+    ) -> Result<BTreeMap<PacketLane, Burst>> {
+        let mut turn = lanes();
+        let first = round % turn.len();
+        turn.rotate_left(first);
+        turn.retain(|lane| kinds.contains(&lane.forwarding) && self.can_measure(*lane, size));
+        let mut bursts: BTreeMap<PacketLane, Burst> = BTreeMap::new();
+        for lane in (0..effort.passes).flat_map(|_| turn.iter().copied()) {
+            let burst = self.send_burst(lane, size, effort.frames)?;
+            bursts.entry(lane).and_modify(|sum| *sum += burst).or_insert(burst);
+        }
+        Ok(bursts)
+    }
+
     /// Sends packets of `size` octets (without the tunnel header) on a lane.
-    pub(super) fn send_burst(&mut self, lane: PacketLane, size: usize, count: u32) -> Result<Burst> {
+    fn send_burst(&mut self, lane: PacketLane, size: usize, count: u32) -> Result<Burst> {
         let PacketLane { forwarding: kind, section, upward } = lane;
         let (chain, generator) = self.0.parts(kind)?;
         let middle = match (section, upward) {

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const SIZES: [usize; 7] = [112, 250, 500, 750, 1000, 1250, 1452];
 const QUICK: [usize; 2] = [500, 1250];
 /// The time of a quick and of a full run.
-const BUDGETS: [Duration; 2] = [Duration::from_secs(110), Duration::from_secs(1500)];
+const BUDGETS: [Duration; 2] = [Duration::from_secs(290), Duration::from_secs(1500)];
 /// Parallel connections.
 const FLOWS: [usize; 2] = [1, 4];
 
@@ -69,14 +69,8 @@ impl Measured {
         for kinds in turns {
             bench.0.add(&kinds)?;
             for &size in effort.sizes {
-                let mut turn = lanes();
-                let first = at % turn.len();
-                turn.rotate_left(first);
-                for lane in turn.into_iter().filter(|lane| kinds.contains(&lane.forwarding)) {
-                    if bench.can_measure(lane, size) {
-                        let burst = bench.send_burst(lane, size, effort.frames)?;
-                        measured.bursts.entry((size, lane)).or_default().push(burst);
-                    }
+                for (lane, burst) in bench.measure_lanes(&kinds, size, effort, at)? {
+                    measured.bursts.entry((size, lane)).or_default().push(burst);
                 }
             }
         }
@@ -129,7 +123,9 @@ fn over_wireguard<'a>(
 /// Extent of the measurement.
 struct Effort {
     sizes: &'static [usize],
-    /// Frames of each lane in each round.
+    /// Passes over all lanes in each round: a processor that changes its speed within a round meets all lanes alike.
+    passes: usize,
+    /// Frames of each lane in each pass.
     frames: u32,
     /// Octets of each bulk transfer.
     octets: usize,
@@ -138,10 +134,10 @@ struct Effort {
 impl Effort {
     fn of(quick: bool) -> Effort {
         match (clock::counts_instructions(), quick) {
-            (false, false) => Effort { sizes: &SIZES, frames: 120_000, octets: 256 << 20 },
-            (false, true) => Effort { sizes: &QUICK, frames: 15_000, octets: 32 << 20 },
-            (true, false) => Effort { sizes: &SIZES, frames: 2_000, octets: 16 << 20 },
-            (true, true) => Effort { sizes: &QUICK, frames: 2_000, octets: 16 << 20 },
+            (false, false) => Effort { sizes: &SIZES, passes: 5, frames: 24_000, octets: 256 << 20 },
+            (false, true) => Effort { sizes: &QUICK, passes: 5, frames: 5_000, octets: 32 << 20 },
+            (true, false) => Effort { sizes: &SIZES, passes: 1, frames: 2_000, octets: 16 << 20 },
+            (true, true) => Effort { sizes: &QUICK, passes: 1, frames: 2_000, octets: 16 << 20 },
         }
     }
 }
