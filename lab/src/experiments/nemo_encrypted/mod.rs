@@ -11,7 +11,7 @@ mod registrations;
 mod testbed;
 
 use crate::experiments::prelude::*;
-use crate::experiments::virtual_machine;
+use crate::experiments::virtual_machine::{self, Measured};
 use crate::topology::chain::Forwarding;
 
 /// The longest time of a part in a virtual machine, in a quick and in a full run.
@@ -95,7 +95,8 @@ fn require_figures(run: &mut Run, names: impl IntoIterator<Item = String>) {
 fn measure_elsewhere(run: &mut Run, part: &str) {
     eprintln!("{part}, in a virtual machine");
     let limit = testbed::pick(run, LIMITS);
-    match virtual_machine::run_part_again(run, part, limit) {
+    let measured = if part == INSTRUCTIONS { Measured::Instructions } else { Measured::Times };
+    match virtual_machine::run_part_again(run, part, measured, limit) {
         Ok(Ok(result)) => virtual_machine::take_over(run, &result),
         Ok(Err(why)) => skip(run, &why),
         Err(error) => run.faults.push(format!("{part}, in the virtual machine: {error:#}")),

@@ -10,13 +10,13 @@ const RATE: u32 = 200;
 const PORT: u16 = 9100;
 /// How long a registration may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Starts and moves of a quick and of a full run.
-const STARTS: [usize; 2] = [2, 20];
+/// Starts and moves of a quick and of a full run. A start takes most of the time: the kernel verifies the BPF programs.
+const STARTS: [usize; 2] = [2, 10];
 const MOVES: [usize; 2] = [4, 100];
 /// Moves without encryption, which give the median that gaps are compared with.
 const PLAIN_MOVES: [usize; 2] = [4, 20];
 /// Moves between two ends of a daemon.
-const MOVES_PER_RESTART: usize = 2;
+const MOVES_PER_RESTART: [usize; 2] = [2, 5];
 
 /// What one kind of path took, milliseconds.
 #[derive(Default)]
@@ -90,7 +90,7 @@ fn measure_kind(run: &mut Run, observed: &mut Observed, encrypted: bool, times: 
         sleep(OBSERVATION_TIME);
         let silence = train.longest_silence(begin, clock::unix_micros() - 150_000);
         times.gaps.push(millis(0, silence));
-        if encrypted && number % MOVES_PER_RESTART == 0 {
+        if encrypted && number.is_multiple_of(pick(run, MOVES_PER_RESTART)) {
             end_daemon(observed, ends).with_context(|| format!("restart after move {number}"))?;
             ends += 1;
         }
