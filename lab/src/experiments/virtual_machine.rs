@@ -16,7 +16,7 @@ const INSIDE: &str =
 pub(super) enum Measured {
     /// Instructions, with the kernel's defaults.
     Instructions,
-    /// Times and losses: the kernel does not zero the memory that it allocates, and a daemon starts in half the time.
+    /// Times and losses: the kernel does not zero the memory that it allocates, and daemons start sooner.
     Times,
 }
 
