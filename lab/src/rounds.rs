@@ -3,7 +3,7 @@
 //! the errors is 5 % at most.
 
 use crate::clock;
-use crate::judge::{Bound, Disturbance, Estimate, NamedEstimate, Verdict, Watch, counted, median};
+use crate::judge::{Bound, Disturbance, Estimate, NamedEstimate, Verdict, Watch, counted, median, ratios};
 use crate::run::Run;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -148,8 +148,7 @@ impl Rounds {
 
     /// The median of the ratio of two values of each round.
     pub(crate) fn ratio(&self, ours: &[f64], theirs: &[f64]) -> Option<Estimate> {
-        let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
-        self.median(&ratios)
+        self.median(&ratios(ours, theirs))
     }
 
     /// Ends the rounds: how many there were becomes part of the result.

@@ -56,12 +56,17 @@ fn missing() -> Option<String> {
 }
 
 fn testbed(test: &str) -> Option<Testbed> {
+    testbed_with(test, &[])
+}
+
+/// The same; `more` are arguments of `roam6 enroll`.
+fn testbed_with(test: &str, more: &[&str]) -> Option<Testbed> {
     if let Some(why) = missing() {
         println!("skipped: {test}: {why}");
         return None;
     }
     let testbed = Testbed::new(test)?;
-    testbed.enroll(&[]);
+    testbed.enroll(more);
     Some(testbed)
 }
 
@@ -161,12 +166,7 @@ fn nothing_is_readable_over_a_start_moves_and_kills() {
 
 #[test]
 fn inner_ipv4_is_encrypted_too() {
-    let test = "inner_ipv4_is_encrypted_too";
-    if let Some(why) = missing() {
-        return println!("skipped: {test}: {why}");
-    }
-    let Some(testbed) = Testbed::new(test) else { return };
-    testbed.enroll(&["--prefix", "10.77.1.0/24"]);
+    let Some(testbed) = testbed_with("inner_ipv4_is_encrypted_too", &["--prefix", "10.77.1.0/24"]) else { return };
     testbed.agent.shell("sysctl -qw net.ipv4.ip_forward=1 && ip address add 198.51.100.9/32 dev lo");
     testbed.node.shell("ip address add 10.77.1.2/24 dev eth0 && ip route add default via 10.77.1.1");
     let capture = Capture::begin(&testbed, &testbed.agent, "visit0", "visit");

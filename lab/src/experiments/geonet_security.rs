@@ -97,8 +97,7 @@ fn forward(run: &mut Run) -> Result<()> {
     }
     run.summarise("unsigned_pps", percentile(&plain, 0.5).map(f64::round));
     run.summarise("signed_pps", percentile(&secured, 0.5).map(f64::round));
-    let ratios: Vec<f64> = secured.iter().zip(&plain).map(|(signed, unsigned)| signed / unsigned).collect();
-    run.estimate("signed_over_unsigned_forwarding", median(&ratios, LEVEL));
+    run.estimate("signed_over_unsigned_forwarding", median(&ratios(&secured, &plain), LEVEL));
     Ok(())
 }
 

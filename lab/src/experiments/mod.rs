@@ -56,7 +56,7 @@ use prelude::{Result, Run};
 /// What experiments use.
 mod prelude {
     pub(super) use crate::clock;
-    pub(super) use crate::judge::{Estimate, LEVEL, NamedEstimate, median, ratio_of_medians};
+    pub(super) use crate::judge::{Estimate, LEVEL, NamedEstimate, median, ratio_of_medians, ratios};
     pub(super) use crate::load::{Delivery, Endpoint, Protocol, Stamp, Train, Transfer, TransferLoad};
     pub(super) use crate::rounds::Rounds;
     pub(super) use crate::run::Run;

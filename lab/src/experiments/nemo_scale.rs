@@ -89,8 +89,7 @@ fn summarise_forwarding(run: &mut Run, all: &[SizeRates]) {
     ];
     for (name, pick) in pairs {
         let [ours, theirs] = all.last().map(pick).cloned().unwrap_or_default();
-        let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
-        run.estimate(name, median(&ratios, LEVEL));
+        run.estimate(name, median(&ratios(&ours, &theirs), LEVEL));
     }
 }
 

@@ -67,18 +67,18 @@ fn summarise(run: &mut Run, cases: &[Case], proofs: &[AddressProof]) {
     let row = |case: &Case| json!({ "proof": case.proof.name(), "locators": case.shown_locators(), "i1_to_r2_ms": distribution(&case.times) });
     run.rows.extend(cases.iter().map(row));
     let [fewest, .., most] = COUNTS;
-    let hba = ratios(cases, (AddressProof::Hba, fewest), (AddressProof::None, fewest));
+    let hba = ratios_of(cases, (AddressProof::Hba, fewest), (AddressProof::None, fewest));
     run.estimate("hba_over_none", median(&hba, LEVEL));
-    let effect = |proof: &AddressProof| median(&ratios(cases, (*proof, most), (*proof, fewest)), LEVEL);
+    let effect = |proof: &AddressProof| median(&ratios_of(cases, (*proof, most), (*proof, fewest)), LEVEL);
     let effects = proofs.iter().filter(|proof| **proof != AddressProof::None).filter_map(effect);
     run.estimate("locators_effect", Estimate::most(effects));
 }
 
 /// Ratios of the durations, turn by turn.
-fn ratios(cases: &[Case], of: (AddressProof, u8), over: (AddressProof, u8)) -> Vec<f64> {
+fn ratios_of(cases: &[Case], of: (AddressProof, u8), over: (AddressProof, u8)) -> Vec<f64> {
     let times = |wanted| {
         let case = cases.iter().find(|case| (case.proof, case.locators) == wanted);
         case.map(|case| case.times.as_slice()).unwrap_or_default()
     };
-    times(of).iter().zip(times(over)).map(|(one, other)| one / other).collect()
+    ratios(times(of), times(over))
 }

@@ -36,6 +36,11 @@ pub(crate) enum Method {
 /// What a single count may be off by: the largest deviation that repeated runs showed.
 const SPREAD_OF_COUNTS: f64 = 0.02;
 
+/// The ratios of values that were measured in turn, pair by pair.
+pub(crate) fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
+    ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect()
+}
+
 /// The median, the middle of both middle values if their number is even. `None` without values.
 pub(crate) fn median(values: &[f64], level: f64) -> Option<Estimate> {
     quantile(values, 0.5, level)

@@ -279,10 +279,6 @@ impl Outcomes {
     }
 }
 
-fn ratios(above: &[f64], below: &[f64]) -> Vec<f64> {
-    above.iter().zip(below).map(|(above, below)| above / below).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -59,8 +59,6 @@ const RULE_FROM_CARE_OF_ADDRESS: u32 = 1200;
 pub(super) const DEFAULT_METRIC: u32 = 512;
 /// Metric worse than that of any other route.
 const UNREACHABLE_METRIC: u32 = 1 << 30;
-/// An outer IPv6 header, octets.
-const OUTER_HEADER: u32 = 40;
 
 impl MobileRouter {
     /// All desired items.
@@ -170,7 +168,7 @@ impl MobileRouter {
             remote: self.registration.serving_home_agent()?,
             link: Some(care_of.link),
             // An outer packet that does not fit is fragmented (RFC 2473 §7.2).
-            mtu: uplink.mtu().max(MINIMUM_MTU).saturating_sub(OUTER_HEADER + encap.overhead()),
+            mtu: encap.inner_mtu(uplink.mtu().max(MINIMUM_MTU)),
             weight,
             direct: false,
             encap,
