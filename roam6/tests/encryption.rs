@@ -20,7 +20,7 @@ use std::sync::{PoisonError, RwLock};
 use testbed::capture::Capture;
 use testbed::nat::{self, NatTestbed, dissect};
 use testbed::wireguard::missing;
-use testbed::{BINARY, INGRESS, ROUTER, TWO_UPLINKS, Testbed, wait_for, wait_or_report};
+use testbed::{BINARY, INGRESS, ROUTER, SECOND_ROUTER, TWO_UPLINKS, Testbed, wait_for, wait_or_report};
 
 /// Read by tests that use the kernel module, written by the one that unloads it.
 static MODULE: RwLock<()> = RwLock::new(());
@@ -369,7 +369,7 @@ fn ipv4_uplink_behind_a_nat_is_encrypted_and_outlives_its_mapping() {
 fn second_mobile_router_with_the_same_wireguard_key_is_refused() {
     let _module = MODULE.read().unwrap_or_else(PoisonError::into_inner);
     let Some(testbed) = testbed("second_mobile_router_with_the_same_wireguard_key_is_refused") else { return };
-    testbed.enroll_as("2001:db8:1::200", "2001:db8:200::/56", "mr2.key", &[]);
+    testbed.enroll_second();
     let _agent = testbed.start_agent_more("encrypt = true\n");
     let _radvd = testbed.advertise("2001:db8:2::/64");
     let first = testbed.start_router("encrypt = true\n");
@@ -379,9 +379,8 @@ fn second_mobile_router_with_the_same_wireguard_key_is_refused() {
     let state = testbed.file("mr2").join("state");
     fs::create_dir_all(&state).unwrap();
     fs::copy(testbed.file("mr").join("state/wireguard.keys"), state.join("wireguard.keys")).unwrap();
-    let other = ROUTER.replace("::100\"", "::200\"").replace(":100::/56", ":200::/56").replace("mr.key", "mr2.key");
     let uplink = "encrypt = true\n[[mobile_router.uplink]]\ninterface = \"up0\"\n";
-    let _second = testbed.router.roam6(&testbed.write_config("mr2", &format!("{other}{uplink}")));
+    let _second = testbed.router.roam6(&testbed.write_config("mr2", &format!("{SECOND_ROUTER}{uplink}")));
     let refused = "another mobile router has the WireGuard key";
     let story = || format!("{}{}", testbed.logs(), fs::read_to_string(testbed.file("mr2.log")).unwrap_or_default());
     wait_or_report("a refusal", || testbed.logs().contains(refused), story);

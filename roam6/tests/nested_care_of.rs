@@ -9,19 +9,13 @@ mod testbed;
 use testbed::capture::Capture;
 use testbed::host::{SETTINGS, addresses, await_address, listen, listening_testbed, reaches};
 use testbed::visited_network::{Attachment, FIRST, POOR, SECOND};
-use testbed::{Namespace, Running, Testbed, wait_for};
+use testbed::{Namespace, Running, SECOND_ROUTER, Testbed, wait_for};
 
 /// The global address of the passenger's node.
 const PASSENGER_HOME: &str = "2001:db8:200::2";
 
 /// The second mobile router rides in the first: its uplink is what was the node's interface.
 const PASSENGER: &str = "
-[mobile_router]
-home_address = \"2001:db8:1::200\"
-home_prefix = \"2001:db8:1::/64\"
-home_agents = [\"2001:db8:1::1\"]
-prefixes = [\"2001:db8:200::/56\"]
-key_file = \"passenger.key\"
 [mobile_router.care_of_prefixes]
 prefer = \"care-of\"
 [[mobile_router.uplink]]
@@ -41,8 +35,8 @@ fn passenger(testbed: &Testbed) -> (Namespace, Running) {
     ));
     node.shell("sysctl -qw net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up");
     listen(&node);
-    testbed.enroll_as("2001:db8:1::200", "2001:db8:200::/56", "passenger.key", &[]);
-    (node, testbed.node.roam6(&testbed.write_config("passenger", PASSENGER)))
+    testbed.enroll_second();
+    (node, testbed.node.roam6(&testbed.write_config("passenger", &format!("{SECOND_ROUTER}{PASSENGER}"))))
 }
 
 #[test]

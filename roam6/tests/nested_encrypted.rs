@@ -10,7 +10,7 @@ mod testbed;
 use std::fs;
 use testbed::capture::Capture;
 use testbed::wireguard::missing;
-use testbed::{Running, Testbed, wait_or_report};
+use testbed::{Running, SECOND_ROUTER, Testbed, wait_or_report};
 
 /// An address of the inner mobile network.
 const INNER: &str = "2001:db8:200::1";
@@ -18,12 +18,6 @@ const CORRESPONDENT: &str = "2001:db8:9::9";
 
 /// The inner mobile router: its uplink is an interface in the mobile network of the outer one.
 const INNER_ROUTER: &str = "
-[mobile_router]
-home_address = \"2001:db8:1::200\"
-home_prefix = \"2001:db8:1::/64\"
-home_agents = [\"2001:db8:1::1\"]
-prefixes = [\"2001:db8:200::/56\"]
-key_file = \"inner.key\"
 encrypt = true
 [[mobile_router.uplink]]
 interface = \"eth0\"
@@ -37,8 +31,8 @@ fn start_inner_router(testbed: &Testbed) -> Running {
         "ip -6 address flush dev eth0 scope global && ip -6 route flush default && \
          ip link add lan0 type dummy && ip link set lan0 up",
     );
-    testbed.enroll_as("2001:db8:1::200", "2001:db8:200::/56", "inner.key", &[]);
-    testbed.node.roam6(&testbed.write_config("inner", INNER_ROUTER))
+    testbed.enroll_second();
+    testbed.node.roam6(&testbed.write_config("inner", &format!("{SECOND_ROUTER}{INNER_ROUTER}")))
 }
 
 fn ping(testbed: &Testbed, count: &str, size: &str) -> String {

@@ -154,7 +154,17 @@ prefixes = [\"2001:db8:100::/56\"]
 key_file = \"mr.key\"
 ";
 
-/// Its uplink.
+/// A second one, without interfaces; [`Testbed::enroll_second`] enrols it.
+pub const SECOND_ROUTER: &str = "
+[mobile_router]
+home_address = \"2001:db8:1::200\"
+home_prefix = \"2001:db8:1::/64\"
+home_agents = [\"2001:db8:1::1\"]
+prefixes = [\"2001:db8:200::/56\"]
+key_file = \"second.key\"
+";
+
+/// The uplink of the first one.
 pub const UPLINK: &str = "
 [[mobile_router.uplink]]
 interface = \"up0\"
@@ -228,6 +238,11 @@ impl Testbed {
     /// Enrols the mobile router; `more` are arguments of `roam6 enroll`.
     pub fn enroll(&self, more: &[&str]) {
         self.enroll_as("2001:db8:1::100", "2001:db8:100::/56", "mr.key", more);
+    }
+
+    /// Enrols the second mobile router.
+    pub fn enroll_second(&self) {
+        self.enroll_as("2001:db8:1::200", "2001:db8:200::/56", "second.key", &[]);
     }
 
     /// The same for any mobile router.
