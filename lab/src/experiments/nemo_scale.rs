@@ -24,17 +24,20 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     let frames = if run.quick { 100_000 } else { 400_000 };
     let on_disk = if run.quick { 1000 } else { 10_000 };
     run.set_steps(sizes.len() + 1);
-    let mut rates = Vec::new();
+    let mut comparisons = Vec::new();
+    let mut smallest = None;
     for size in sizes {
         run.step(&format!("{size} bindings"));
-        let (row, of_size) = measure(*size, frames, Some(size) == sizes.last())?;
+        let mut routers = Routers::start(*size)?;
+        let (row, of_size) = measure(&mut routers, smallest.as_mut(), frames, Some(size) == sizes.last())?;
         run.rows.push(row);
-        rates.push(of_size);
+        comparisons.push(of_size);
+        smallest.get_or_insert(routers);
     }
     run.step(&format!("{on_disk} bindings, journal on disk"));
     let disk = measure_disk(on_disk)?;
     summarise(run, &disk);
-    summarise_forwarding(run, &rates);
+    summarise_forwarding(run, &comparisons);
     run.rows.push(disk);
     Ok(())
 }
@@ -65,37 +68,91 @@ fn summarise(run: &mut Run, disk: &Value) {
     }
 }
 
-/// Rates of a number of bindings, burst by burst: of the home agent and of the plain router, with packets to few networks
-/// and to any of them.
+/// Rates of a home agent and of a plain router, burst by burst.
+type Rates = [Vec<f64>; 2];
+
+/// Rates with a number of bindings, and those with the smallest number, which are measured in turn with them: the speed of the
+/// processor changes within a minute.
 #[derive(Default)]
-struct SizeRates {
-    few: [Vec<f64>; 2],
-    random: [Vec<f64>; 2],
+struct Comparison {
+    own: Rates,
+    /// Empty for the smallest number itself.
+    smallest: Rates,
 }
 
-/// The slowest size over the smallest one, which is measured minutes before; and home agent over plain router, in turn.
-fn summarise_forwarding(run: &mut Run, all: &[SizeRates]) {
-    type Pick = fn(&SizeRates) -> &[Vec<f64>; 2];
-    let lasting = |pick: fn(&SizeRates) -> &[f64]| {
-        let (first, others) = all.split_first()?;
-        Estimate::least(others.iter().filter_map(|one| ratio_of_medians(pick(one), pick(first), LEVEL)))
+/// The comparisons with packets to few mobile networks and to any of them.
+#[derive(Default)]
+struct SizeComparisons {
+    few: Comparison,
+    random: Comparison,
+}
+
+/// The slowest size over the smallest one; and home agent over plain router with the largest one.
+fn summarise_forwarding(run: &mut Run, all: &[SizeComparisons]) {
+    type Pick = fn(&SizeComparisons) -> &Comparison;
+    let lasting = |pick: Pick, router: fn(&Rates) -> &Vec<f64>| {
+        let paired = all.iter().map(pick).map(|one| ratios(router(&one.own), router(&one.smallest)));
+        Estimate::least(paired.filter_map(|ratios| median(&ratios, LEVEL)))
     };
-    run.estimate("forwarding_ratio_min", lasting(|rates| &rates.few[0]));
-    run.estimate("forwarding_random_ratio_min", lasting(|rates| &rates.random[0]));
-    run.estimate("plain_random_ratio_min", lasting(|rates| &rates.random[1]));
-    let pairs: [(&str, Pick); 2] = [
-        ("forwarding_over_plain_at_max", |rates| &rates.few),
-        ("forwarding_random_over_plain_at_max", |rates| &rates.random),
-    ];
-    for (name, pick) in pairs {
-        let [ours, theirs] = all.last().map(pick).cloned().unwrap_or_default();
-        run.estimate(name, median(&ratios(&ours, &theirs), LEVEL));
+    let [few, random]: [Pick; 2] = [|all| &all.few, |all| &all.random];
+    run.estimate("forwarding_ratio_min", lasting(few, |[ours, _]| ours));
+    run.estimate("forwarding_random_ratio_min", lasting(random, |[ours, _]| ours));
+    run.estimate("plain_random_ratio_min", lasting(random, |[_, plain]| plain));
+    for (name, pick) in [("forwarding_over_plain_at_max", few), ("forwarding_random_over_plain_at_max", random)] {
+        let over_plain = all.last().map(pick).map(|Comparison { own: [ours, plain], .. }| ratios(ours, plain));
+        run.estimate(name, over_plain.and_then(|ratios| median(&ratios, LEVEL)));
     }
 }
 
-/// A router and the packets that it has forwarded.
-struct RouterUnderTest<'a> {
-    taps: &'a mut RouterTaps,
+/// A home agent and a plain router with as many networks.
+struct Routers {
+    load: RegistrationLoad,
+    plain: RouterTaps,
+    /// The mobile networks with traffic, if not all have traffic.
+    active: Vec<u32>,
+}
+
+impl Routers {
+    fn start(size: u32) -> Result<Routers> {
+        let mut load = RegistrationLoad::start(size, None)?;
+        let plain = plain_router(&Host::new(&format!("plain{size}"))?, size)?;
+        let active = (0..ACTIVE_NETWORKS).map(|_| load.random_router()).collect();
+        Ok(Routers { load, plain, active })
+    }
+
+    /// All mobile networks that are reachable. The last row of the largest table is removed during the run.
+    fn reachable(&self) -> u32 {
+        self.load.size - 1
+    }
+
+    /// A burst to the active mobile networks, or to random ones.
+    fn burst_packets(&mut self, is_random: bool) -> Vec<Vec<u8>> {
+        let reachable = self.reachable();
+        let mut random = || u32::try_from(self.load.rng.below(reachable.into())).unwrap_or_default();
+        let any: Vec<u32> = if is_random { (0..BURST).map(|_| random()).collect() } else { self.active.clone() };
+        any.iter().cycle().take(BURST).map(|number| data_packet(number % reachable)).collect()
+    }
+
+    /// One packet to each network, so that initial cache misses are not measured.
+    fn warm_up(&mut self, lanes: &mut [Lane; 2], is_random: bool) -> Result<()> {
+        let reachable = self.reachable();
+        let all = if is_random { (0..reachable).collect() } else { self.active.clone() };
+        for some in all.chunks(BURST) {
+            let packets: Vec<Vec<u8>> = some.iter().map(|number| data_packet(number % reachable)).collect();
+            self.send(lanes, &packets)?;
+        }
+        Ok(())
+    }
+
+    /// Sends packets through the home agent and then through the plain router.
+    fn send(&mut self, [ours, plain]: &mut [Lane; 2], packets: &[Vec<u8>]) -> Result<()> {
+        ours.burst(&mut self.load.taps, packets)?;
+        plain.burst(&mut self.plain, packets)
+    }
+}
+
+/// The packets that a router has forwarded.
+struct Lane {
     /// Next Header of forwarded packets.
     next_header: u8,
     rates: Vec<f64>,
@@ -104,34 +161,36 @@ struct RouterUnderTest<'a> {
 }
 
 #[expect(clippy::indexing_slicing, reason = "a row is a JSON object")]
-fn measure(size: u32, frames: usize, is_largest: bool) -> Result<(Value, SizeRates)> {
-    let mut load = RegistrationLoad::start(size, None)?;
+fn measure(
+    routers: &mut Routers,
+    mut smallest: Option<&mut Routers>,
+    frames: usize,
+    is_largest: bool,
+) -> Result<(Value, SizeComparisons)> {
+    let load = &mut routers.load;
     let empty = load.daemon.anonymous_memory()?;
-    let mut row = count_updates(&mut load)?;
+    let mut row = count_updates(load)?;
     let full = load.daemon.anonymous_memory()?;
-    row["bytes_per_binding"] = (full.saturating_sub(empty) as f64 / f64::from(size)).round().into();
+    row["bytes_per_binding"] = (full.saturating_sub(empty) as f64 / f64::from(load.size)).round().into();
     row["resident_before_kb"] = (empty / 1024).into();
     row["resident_after_kb"] = (full / 1024).into();
     row["journal"] = "in memory".into();
     if is_largest {
-        row["bu_to_ba_while_shown_ms"] = distribution(delays_during_show(&mut load)?);
-        row["bu_to_ba_while_table_read_ms"] = distribution(delays_during_reload(&mut load)?);
+        row["bu_to_ba_while_shown_ms"] = distribution(delays_during_show(load)?);
+        row["bu_to_ba_while_table_read_ms"] = distribution(delays_during_reload(load)?);
     }
-    let host = Host::new(&format!("plain{size}"))?;
-    let mut plain = plain_router(&host, size)?;
     let mut share = f64::INFINITY;
-    let active: Vec<u32> = (0..ACTIVE_NETWORKS).map(|_| load.random_router()).collect();
-    let mut rates = SizeRates::default();
-    for (kind, active, rates) in [("", Some(&active), &mut rates.few), ("random_", None, &mut rates.random)] {
+    let mut all = SizeComparisons::default();
+    for (kind, is_random, comparison) in [("", false, &mut all.few), ("random_", true, &mut all.random)] {
         let delivered;
-        (*rates, delivered) = compare_routers(&mut load, &mut plain, frames, active.map(Vec::as_slice))?;
-        let [ours, theirs] = rates.each_ref().map(|rates| percentile(rates, 0.5).map(round));
+        (*comparison, delivered) = compare_routers(routers, smallest.as_deref_mut(), frames, is_random)?;
+        let [ours, theirs] = comparison.own.each_ref().map(|rates| percentile(rates, 0.5).map(round));
         row[format!("forwarding_{kind}kpps_per_core")] = ours.into();
         row[format!("plain_{kind}kpps_per_core")] = theirs.into();
         share = share.min(delivered);
     }
     row["forwarded_share"] = round(share).into();
-    Ok((row, rates))
+    Ok((row, all))
 }
 
 /// The cost of a journal on a disk.
@@ -153,21 +212,26 @@ fn plain_router(host: &Host, size: u32) -> Result<RouterTaps> {
     Ok(sides)
 }
 
-impl<'a> RouterUnderTest<'a> {
-    fn new(sides: &'a mut RouterTaps, carried: u8) -> RouterUnderTest<'a> {
-        while sides.uplink.receive().is_some() {}
-        RouterUnderTest { taps: sides, next_header: carried, rates: Vec::new(), offered: 0, delivered: 0 }
+impl Lane {
+    /// Those of a home agent and of a plain router.
+    fn pair() -> [Lane; 2] {
+        [protocol::IPV6, protocol::NONE].map(|next_header| Lane {
+            next_header,
+            rates: Vec::new(),
+            offered: 0,
+            delivered: 0,
+        })
     }
 
     /// Sends all packets, then counts those that came out.
-    fn burst(&mut self, packets: &[Vec<u8>]) -> Result<()> {
+    fn burst(&mut self, taps: &mut RouterTaps, packets: &[Vec<u8>]) -> Result<()> {
         let before = clock::thread_cpu_time();
         for packet in packets {
-            self.taps.correspondent_link.send(packet)?;
+            taps.correspondent_link.send(packet)?;
         }
         self.rates.push(packets.len() as f64 / (clock::thread_cpu_time() - before).as_secs_f64() / 1000.0);
         self.offered += packets.len();
-        while let Some(packet) = self.taps.uplink.receive() {
+        while let Some(packet) = taps.uplink.receive() {
             self.delivered += usize::from(packet.get(6) == Some(&self.next_header));
         }
         Ok(())
@@ -218,37 +282,33 @@ fn delays_during_reload(load: &mut RegistrationLoad) -> Result<Vec<f64>> {
     Ok(delays)
 }
 
-/// Sends packets from a correspondent to mobile networks, those of `active` or all, through the home agent and the
-/// plain router in turn; thousands of packets per second of CPU time of each burst, and the delivered share of the home agent.
+/// Sends packets from a correspondent to active or to random mobile networks, through the routers of this size and of the smallest
+/// one in turn; thousands of packets per second of CPU time of each burst, and the delivered share of the home agent.
 fn compare_routers(
-    load: &mut RegistrationLoad,
-    plain: &mut RouterTaps,
+    of_size: &mut Routers,
+    smallest: Option<&mut Routers>,
     frames: usize,
-    active: Option<&[u32]>,
-) -> Result<([Vec<f64>; 2], f64)> {
-    let last = load.size - 1;
-    let mut learning =
-        [RouterUnderTest::new(&mut load.taps, protocol::IPV6), RouterUnderTest::new(plain, protocol::NONE)];
-    // Warm-up with one packet to each network, so that initial cache misses are not measured.
-    let all: Vec<u32> = (0..last).collect();
-    for some in active.unwrap_or(&all).chunks(BURST) {
-        let packets: Vec<Vec<u8>> = some.iter().map(|number| data_packet(number % last)).collect();
-        learning.iter_mut().try_for_each(|passage| passage.burst(&packets))?;
+    is_random: bool,
+) -> Result<(Comparison, f64)> {
+    let mut all: Vec<&mut Routers> = core::iter::once(of_size).chain(smallest).collect();
+    let mut lanes: Vec<[Lane; 2]> = Vec::new();
+    for routers in &mut all {
+        // Answers to updates are no forwarded packets.
+        while routers.load.taps.uplink.receive().is_some() {}
+        routers.warm_up(&mut Lane::pair(), is_random)?;
+        lanes.push(Lane::pair());
     }
-    let dice = &mut load.rng;
-    let mut anyone = || u32::try_from(dice.below(last.into())).unwrap_or_default();
-    let mut ours = RouterUnderTest::new(&mut load.taps, protocol::IPV6);
-    let mut theirs = RouterUnderTest::new(plain, protocol::NONE);
-    while ours.offered < frames {
-        let some = |number| active.and_then(|active| active.iter().cycle().nth(number).copied());
-        // The last row of the largest table has been removed by now.
-        let packet = |number| data_packet(some(number).unwrap_or_else(&mut anyone) % last);
-        let packets: Vec<Vec<u8>> = (0..BURST).map(packet).collect();
-        ours.burst(&packets)?;
-        theirs.burst(&packets)?;
+    for _ in 0..frames.div_ceil(BURST) {
+        for (routers, lanes) in all.iter_mut().zip(&mut lanes) {
+            let packets = routers.burst_packets(is_random);
+            routers.send(lanes, &packets)?;
+        }
     }
+    let mut lanes = lanes.into_iter();
+    let [ours, plain] = lanes.next().context("no lanes")?;
     let delivered = ours.delivered as f64 / ours.offered as f64;
-    Ok(([ours.rates, theirs.rates], delivered))
+    let smallest = lanes.next().map(|lanes| lanes.map(|lane| lane.rates)).unwrap_or_default();
+    Ok((Comparison { own: [ours.rates, plain.rates], smallest }, delivered))
 }
 
 /// A packet from the correspondent to the node of a mobile network.
