@@ -77,8 +77,8 @@ static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, st
 	struct ipv6hdr *outer, *inner;
 	struct tunnel *tunnel;
 	struct path_route *route;
-	struct flow flow;
 	struct scratch *scratch = get_scratch();
+	struct flow *flow;
 	struct path *path;
 	struct next_hop *hop;
 	__u32 version;
@@ -87,12 +87,13 @@ static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, st
 	inner = ip6_header(p, l2 + IP6, 0);
 	if (!tunnel || !scratch || !inner || inner->hop_limit <= 1 || !has_stated_length(p, l2 + IP6, inner))
 		return 0;
-	parse_flow(p, inner, &flow);
-	if (may_be_relayed(p, l2 + 2 * IP6, set, &flow))
+	flow = &scratch->flow;
+	parse_flow(p, inner, flow);
+	if (may_be_relayed(p, l2 + 2 * IP6, set, flow))
 		return 0;
 	version = tunnel->version;
 	path = &scratch->path;
-	route = select_path(tunnel, &flow, path, &scratch->members);
+	route = select_path(tunnel, flow, path, &scratch->members);
 	if (!route || scratch->members || path->kind != PATH_ENCAPSULATED || wire_length(p, l2 + IP6) > path->mtu)
 		return 0;
 	hop = nh_of_path(p, set, path, route, version);
@@ -101,7 +102,7 @@ static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, st
 		return 0;
 	inner = outer + 1;
 	inner->hop_limit--;
-	write_outer(outer, ENCAPSULATED_IP6, *(__be32 *)inner, path, flow.hash, packet_length(p) - l2 - IP6);
+	write_outer(outer, ENCAPSULATED_IP6, *(__be32 *)inner, path, flow->hash, packet_length(p) - l2 - IP6);
 	count(COUNT_HAIRPIN);
 	return redirect_to(hop, (void *)outer - ETH_HLEN, ETH_P_IPV6);
 }

@@ -7,6 +7,9 @@
 
 enum verdict { OURS, NOT_OURS, DROP };
 
+/* The bits of the offset of a header, as the verifier has to see them: more than that of the last of LAYERS outer headers. */
+#define OFFSET_BITS 0x1ff
+
 static __always_inline enum verdict drop(__u32 reason)
 {
 	count(reason);
@@ -101,20 +104,24 @@ static __always_inline enum verdict parse_inner4(packet *p, __u32 at, __u8 outer
 }
 
 /* One outer header: whether this host removes it, and whether the inner packet is allowed (RFC 3963 §6.5, §9). */
-static __always_inline enum verdict parse_outer(packet *p, __u32 at, struct parsed_outer *parsed)
+__noinline int parse_outer(packet *p, __u32 at, struct parsed_outer *parsed)
 {
-	struct ipv6hdr *outer = ip6_header(p, at, 8);
-	struct addr local ALIGN_HALF, remote ALIGN_HALF;
+	struct scratch *scratch = get_scratch();
+	struct ipv6hdr *outer;
 	const struct sequence_header *header;
 	enum verdict verdict;
 	__u32 length, sequence, *index;
 	__u8 protocol, ecn, is_numbered;
 
+	if (!parsed || !scratch)
+		return NOT_OURS;
+	at &= OFFSET_BITS;
+	outer = ip6_header(p, at, 8);
 	if (!outer || !has_stated_length(p, at, outer) || !(length = outer_length(outer, &protocol)))
 		return NOT_OURS;
-	local = read_addr(&outer->daddr);
-	remote = read_addr(&outer->saddr);
-	index = bpf_map_lookup_elem(&ends, &local);
+	scratch->outer.local = read_addr(&outer->daddr);
+	scratch->outer.remote = read_addr(&outer->saddr);
+	index = bpf_map_lookup_elem(&ends, &scratch->outer.local);
 	if (!index || (*index & OVER_IP4 && !is_from_device(p)))
 		return NOT_OURS;
 	parsed->is_ip4 = protocol == ENCAPSULATED_IP4;
@@ -125,7 +132,7 @@ static __always_inline enum verdict parse_outer(packet *p, __u32 at, struct pars
 	verdict = parsed->is_ip4 ? parse_inner4(p, at + length, ecn, parsed) : parse_inner(p, at + length, ecn, parsed);
 	if (verdict != OURS)
 		return verdict;
-	if (!is_inner_allowed(parsed, *index & ~OVER_IP4, &local, &remote, 0))
+	if (!is_inner_allowed(parsed, *index & ~OVER_IP4, &scratch->outer.local, &scratch->outer.remote, 0))
 		return drop(COUNT_DROPPED_SOURCE);
 	if (HAS_SKB && is_numbered && !is_first_copy(sequence))
 		return DROP;

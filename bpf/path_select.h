@@ -10,8 +10,13 @@
 #define ECHO_REQUEST 128
 #define ECHO_REPLY 129
 
-static __always_inline __u32 path_by_bid(const struct tunnel *tunnel, __u16 bid)
+/* The functions that choose a path are not static: the verifier checks each of them once, and not again in each state in which it is
+ * called. Linux 6.1 loads the programs in a fifth of the time. */
+
+__noinline __u32 path_by_bid(const struct tunnel *tunnel, __u16 bid)
 {
+	if (!tunnel)
+		return NO_PATH;
 	for (__u32 i = 0; i < PATHS; i++)
 		if (i < tunnel->paths && tunnel->path_slot[i].path.bid == bid)
 			return i;
@@ -22,9 +27,20 @@ static __always_inline __u32 path_by_bid(const struct tunnel *tunnel, __u16 bid)
  * sender is an address of signalling. */
 static __always_inline int is_between_endpoints(const struct path *path, const struct flow *flow)
 {
-	if (is_over_ip4(path) || (path->kind == PATH_ENCRYPTED && bpf_map_lookup_elem(&signalling, &flow->source)))
-		return bpf_map_lookup_elem(&signalling, &flow->source) != 0;
+	/* On the stack: before Linux 6.2 an argument cannot be a key. */
+	struct addr source ALIGN_HALF = flow->source;
+
+	if (is_over_ip4(path) || (path->kind == PATH_ENCRYPTED && bpf_map_lookup_elem(&signalling, &source)))
+		return bpf_map_lookup_elem(&signalling, &source) != 0;
 	return addr_equal(&flow->source, &path->local) || addr_equal(&flow->destination, &path->remote);
+}
+
+/* The number of a path, known to be less than PATHS. The compiler may have kept a copy from before the comparison, and the verifier
+ * of Linux 6.1 does not know that it is the same. */
+static __always_inline __u32 path_number(__u32 i)
+{
+	asm volatile("" : "+r"(i));
+	return i & (PATHS - 1);
 }
 
 /* Probes are echoes between the endpoints of the tunnel; their identifier is the BID of the path under test. */
@@ -35,7 +51,7 @@ static __always_inline __u32 path_of_probe(const struct tunnel *tunnel, const st
 	if (flow->protocol != ICMP6 || (flow->icmp_type != ECHO_REQUEST && flow->icmp_type != ECHO_REPLY))
 		return NO_PATH;
 	i = path_by_bid(tunnel, flow->echo_id);
-	return i < PATHS && is_between_endpoints(&tunnel->path_slot[i].path, flow) ? i : NO_PATH;
+	return i < PATHS && is_between_endpoints(&tunnel->path_slot[path_number(i)].path, flow) ? i : NO_PATH;
 }
 
 static __always_inline int rule_matches(const struct rule *rule, const struct flow *flow)
@@ -121,12 +137,19 @@ __noinline __u32 path_of_subflow(const struct tunnel *tunnel, const struct flow 
 	return NO_PATH;
 }
 
-/* The number of a path, known to be less than PATHS. The compiler may have kept a copy from before the comparison, and the verifier
- * of Linux 6.1 does not know that it is the same. */
-static __always_inline __u32 path_number(__u32 i)
+/* The path of a flow; for packets to be replicated both, as `paths_of_rule` returns them. */
+__noinline __u32 path_of_flow(const struct tunnel *tunnel, const struct flow *flow)
 {
-	asm volatile("" : "+r"(i));
-	return i & (PATHS - 1);
+	__u32 i;
+
+	if (!tunnel || !flow)
+		return NO_PATH;
+	if (subflow_of(flow))
+		return path_of_subflow(tunnel, flow);
+	i = path_of_probe(tunnel, flow);
+	if (i >= PATHS && tunnel->rules)
+		i = path_by_rule(tunnel, flow);
+	return i == NO_PATH ? path_by_weight(tunnel, flow->hash) : i;
 }
 
 /* Copies the path, so that one packet never sees two states of a tunnel, and returns the route of the path. Null if the
@@ -135,17 +158,10 @@ static __always_inline __u32 path_number(__u32 i)
 static __always_inline struct path_route *select_path(struct tunnel *tunnel, const struct flow *flow, struct path *selected,
 						      __u32 *members)
 {
-	int is_subflow = subflow_of(flow) != 0;
-	__u32 i = is_subflow ? path_of_subflow(tunnel, flow) : path_of_probe(tunnel, flow);
+	__u32 i = path_of_flow(tunnel, flow);
 
-	*members = 0;
-	if (i >= PATHS && !is_subflow && tunnel->rules) {
-		i = path_by_rule(tunnel, flow);
-		*members = i >> 8 ? i : 0;
-		i &= 0xff;
-	}
-	if (i >= PATHS && !is_subflow)
-		i = path_by_weight(tunnel, flow->hash);
+	*members = i >> 8 ? i : 0;
+	i &= 0xff;
 	if (i >= PATHS)
 		return 0;
 	i = path_number(i);

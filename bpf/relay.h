@@ -101,7 +101,7 @@ static __always_inline int is_icmp_error(packet *p, __u32 l2, const struct flow 
 }
 
 /* Whether the first bonding rule, or rule of one uplink, that matches is a bonding rule. */
-static __noinline int is_bonded_by(const struct bond *bond, const struct flow *flow)
+__noinline int is_bonded_by(const struct bond *bond, const struct flow *flow)
 {
 	if (!bond || !flow)
 		return 0;
@@ -137,7 +137,7 @@ static __noinline int is_selected(packet *p, const struct settings *set, const s
 
 /* Whether the end point that sends a SYN asks for what the relay would take away: MPTCP of its own (RFC 8684 §3.1), or
  * authentication of segments (RFC 2385, RFC 5925). */
-static __noinline int has_special_option(const struct syn_packet *syn, __u32 at, __u32 end)
+__noinline int has_special_option(const struct syn_packet *syn, __u32 at, __u32 end)
 {
 	if (!syn)
 		return 1;

@@ -44,6 +44,7 @@ struct scratch {
 	struct nh_key key;
 	struct parsed_outer parsed;
 	struct outer outer;
+	struct flow flow;         /* of a packet from one tunnel to another */
 	struct syn_packet cause;  /* the packet that caused an ICMP error, */
 	struct flow caused;       /* and the flow of packets that answer it */
 	__u32 stat;    /* of the path by which the packet has come */

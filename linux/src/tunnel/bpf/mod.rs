@@ -177,13 +177,13 @@ impl Bpf {
         let wireguard = WireguardPaths::open(options.encryption, &options.state_dir)?;
         let by_esp = options.encryption.method() == Some(EncryptionMethod::Esp);
         let esp = by_esp.then(EspPaths::open).transpose()?;
-        if options.encryption.method().is_some() {
-            // The verifier takes tens of milliseconds, which the first packets of a new path would wait for.
-            programs.program(Program::Decrypted)?;
-        }
         if let Encryption::Required(_) = options.encryption {
             pins.outdated = false;
             encrypted::remove_plain(&mut maps)?;
+        }
+        if options.encryption.method().is_some() {
+            // The verifier takes tens of milliseconds, which the first packets of a new path would wait for.
+            programs.program(Program::Decrypted)?;
         }
         let over_ipv4 = Some(options.dsmip_addresses.clone()).filter(|over_ipv4| !over_ipv4.is_empty());
         let udp_encap = over_ipv4.map(UdpEncap::open).transpose()?;
