@@ -4,6 +4,7 @@ use super::Executor;
 use super::holder::Holder;
 use crate::error::{Context, Error};
 use crate::fleet::{FleetOptions, Store, value};
+use crate::netlink::AUXILIARY_PROTOCOL;
 use crate::netlink::route::KernelRoute;
 use crate::netlink::socket::{Netlink, Request};
 use crate::sys;
@@ -21,9 +22,6 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 /// The device of announced routes: it carries nothing, and the kernel removes it, and the routes with it, as soon as this
 /// process is gone.
 const DEVICE: &str = "r6fleet";
-/// Protocol number of announced routes: a routing daemon learns them by it, and they are no routes of the plan, which have
-/// another. (The ip6tnl back end has *rules* of this number; those are numbered apart.)
-const ANNOUNCED: u8 = 107;
 /// Time after which a path MTU is found out again (RFC 8201 section 4), seconds.
 const PATH_MTU_SECONDS: u32 = 600;
 
@@ -133,17 +131,17 @@ impl Holder for Announcement {
     /// The new route comes before the former one goes: a prefix is announced at every moment.
     fn put(&self, executor: &mut Executor, former: Option<&Item>) -> Result<Vec<Request>, Error> {
         let link = executor.fleet.device()?;
-        let mut requests = vec![route(self, Some(link)).put_as(ANNOUNCED)];
+        let mut requests = vec![route(self, Some(link)).put_as(AUXILIARY_PROTOCOL)];
         if let Some(Item::Announcement(former)) = former
             && former != self
         {
-            requests.push(route(former, None).remove_as(ANNOUNCED));
+            requests.push(route(former, None).remove_as(AUXILIARY_PROTOCOL));
         }
         Ok(requests)
     }
 
     fn drop(&self, _: &mut Executor) -> Result<Vec<Request>, Error> {
-        Ok(vec![route(self, None).remove_as(ANNOUNCED)])
+        Ok(vec![route(self, None).remove_as(AUXILIARY_PROTOCOL)])
     }
 }
 

@@ -1,13 +1,13 @@
 //! The kernel's announcements: interfaces, addresses, neighbours, and the removal of objects of roam6.
 
-use super::PROTOCOL;
+use super::OWN_PROTOCOLS;
 use super::route::KernelRoute;
 use super::rtnl::RtnlMessage;
 use super::socket::Netlink;
 use super::{address, neighbour, route, rule};
 use crate::error::{Context, Error};
 use crate::sys::{FilterStep, filter_step};
-use netlink_packet_route::AddressFamily;
+use netlink_packet_route::route::RouteMessage;
 use nix::errno::Errno;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::input::{AddressEvent, LinkEvent, NeighbourEvent, RouteEvent};
@@ -69,16 +69,18 @@ impl Monitor {
 
 crate::sys::impl_as_fd!(Monitor, netlink);
 
-/// Filters out the announcements of routes that roam6 itself has added, which the kernel echoes one by one.
-const WITHOUT_OUR_ROUTES: [FilterStep; 6] = {
+/// Filters out the announcements of routes that roam6 itself has added, which the kernel echoes one by one: a route that follows
+/// others would follow itself for ever.
+const WITHOUT_OUR_ROUTES: [FilterStep; 7] = {
     const TYPE: u32 = 4;
     const ROUTE_PROTOCOL: u32 = 16 + 5;
     [
         filter_step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, TYPE),
         // Filters load words in network byte order; the header has the host's.
-        filter_step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, libc::RTM_NEWROUTE.to_be() as u32),
+        filter_step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 4, libc::RTM_NEWROUTE.to_be() as u32),
         filter_step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, ROUTE_PROTOCOL),
-        filter_step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, PROTOCOL as u32),
+        filter_step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 2, *OWN_PROTOCOLS.start() as u32),
+        filter_step(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K, 1, 0, *OWN_PROTOCOLS.end() as u32),
         filter_step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
         filter_step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
     ]
@@ -93,20 +95,60 @@ pub(crate) fn read(message: &RtnlMessage) -> Option<Announcement> {
         RtnlMessage::DelAddress(message) => address::event(message, true).map(Announcement::Address),
         RtnlMessage::NewNeighbour(message) => neighbour::event(message).map(Announcement::Neighbour),
         RtnlMessage::DelNeighbour(message) => neighbour::read_proxy(message).map(Announcement::ProxyRemoved),
-        // Paths over IPv4 use sockets of the kernel, which routes them itself.
-        RtnlMessage::NewRoute(message) if message.header.address_family == AddressFamily::Inet => None,
-        RtnlMessage::NewRoute(message) => {
-            Some(route::default_route(message, true).map_or(Announcement::RoutesChanged, Announcement::DefaultRoute))
-        }
-        RtnlMessage::DelRoute(message) if message.header.address_family == AddressFamily::Inet => {
-            KernelRoute::read(message).map(Announcement::RouteRemoved)
-        }
+        RtnlMessage::NewRoute(message) => Some(change_of(message, true)),
         RtnlMessage::DelRoute(message) => {
-            let default_route =
-                || route::default_route(message, false).map_or(Announcement::RoutesChanged, Announcement::DefaultRoute);
-            Some(KernelRoute::read(message).map_or_else(default_route, Announcement::RouteRemoved))
+            Some(KernelRoute::read(message).map_or_else(|| change_of(message, false), Announcement::RouteRemoved))
         }
         RtnlMessage::DelRule(message) => rule::read(message).map(Announcement::RuleRemoved),
         RtnlMessage::NewRule(_) => None,
+    }
+}
+
+/// The announcement of a route that was added, replaced or removed.
+fn change_of(message: &RouteMessage, present: bool) -> Announcement {
+    route::default_route(message, present).map_or(Announcement::RoutesChanged, Announcement::DefaultRoute)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails at the assertion")]
+mod tests {
+    use super::*;
+    use crate::netlink::{AUXILIARY_PROTOCOL, PROTOCOL, STEERING_PROTOCOL};
+    use nix::sched::{CloneFlags, unshare};
+    use roam6_proto::contract::item::RouteTable;
+    use roam6_wire::Prefix;
+    use std::net::Ipv6Addr;
+
+    /// That of `ip route add`.
+    const FOREIGN_PROTOCOL: u8 = 3;
+
+    #[test]
+    fn routes_of_roam6_are_announced_when_they_are_removed_only() {
+        let test = "routes_of_roam6_are_announced_when_they_are_removed_only";
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            return println!("skipped: {test}: no network namespace: {error}");
+        }
+        let mut netlink = Netlink::open().unwrap();
+        let route = KernelRoute {
+            table: RouteTable(7),
+            destination: Prefix::new(Ipv6Addr::UNSPECIFIED, 0).unwrap(),
+            source: Prefix::new(Ipv6Addr::UNSPECIFIED, 0).unwrap(),
+            metric: 1,
+            device: None,
+            blackhole: true,
+            gateway: None,
+            mtu: None,
+        };
+        let mut announced = |protocol| {
+            let mut monitor = Monitor::open().unwrap();
+            assert_eq!(netlink.execute(&[route.put_as(protocol)]), [Ok(())]);
+            let added = monitor.receive().unwrap_or_default().len();
+            assert_eq!(netlink.execute(&[route.remove_as(protocol)]), [Ok(())]);
+            (added, monitor.receive().unwrap_or_default().len())
+        };
+        for own in [PROTOCOL, AUXILIARY_PROTOCOL, STEERING_PROTOCOL] {
+            assert_eq!(announced(own), (0, 1), "protocol {own}");
+        }
+        assert_eq!(announced(FOREIGN_PROTOCOL), (1, 1));
     }
 }

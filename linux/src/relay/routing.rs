@@ -7,7 +7,7 @@ use crate::netlink::lookup::kernel_route;
 use crate::netlink::message::Message;
 use crate::netlink::rule;
 use crate::netlink::socket::{Netlink, Request};
-use crate::netlink::{PROTOCOL, family};
+use crate::netlink::{AUXILIARY_PROTOCOL, family};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
 use netlink_packet_route::rule::RuleMessage;
@@ -19,8 +19,6 @@ use std::net::Ipv6Addr;
 const TABLE: u32 = 6_274_990;
 /// Before all rules of roam6, which discard packets with addresses of mobile networks from uplinks.
 const PRIORITY: u32 = 980;
-/// Not the protocol number of the daemon's items, which it removes if it has not put them.
-const RELAY_PROTOCOL: u8 = PROTOCOL + 1;
 
 /// The table without a way out.
 const UNREACHABLE_TABLE: u32 = TABLE + 1;
@@ -97,19 +95,19 @@ impl Routing {
 }
 
 fn rule(family: AddressFamily) -> RuleMessage {
-    rule::of_mark(family, PRIORITY, (MARK, TABLE), RELAY_PROTOCOL)
+    rule::of_mark(family, PRIORITY, (MARK, TABLE), AUXILIARY_PROTOCOL)
 }
 
 /// The rule for packets of encrypted bearers.
 fn kept(source: Prefix) -> RuleMessage {
-    rule::of_source(UNREACHABLE_PRIORITY, (source, UNREACHABLE_TABLE), RELAY_PROTOCOL)
+    rule::of_source(UNREACHABLE_PRIORITY, (source, UNREACHABLE_TABLE), AUXILIARY_PROTOCOL)
 }
 
 fn unreachable() -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header = RouteHeader {
         address_family: AddressFamily::Inet6,
-        protocol: RouteProtocol::Other(RELAY_PROTOCOL),
+        protocol: RouteProtocol::Other(AUXILIARY_PROTOCOL),
         scope: RouteScope::Universe,
         kind: RouteType::Unreachable,
         ..RouteHeader::default()
@@ -122,7 +120,7 @@ fn route(family: AddressFamily) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header = RouteHeader {
         address_family: family,
-        protocol: RouteProtocol::Other(RELAY_PROTOCOL),
+        protocol: RouteProtocol::Other(AUXILIARY_PROTOCOL),
         scope: RouteScope::Host,
         kind: RouteType::Local,
         ..RouteHeader::default()

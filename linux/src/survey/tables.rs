@@ -6,7 +6,7 @@ use crate::netlink::neighbour;
 use crate::netlink::route::{mtu_of, read_address};
 use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::Netlink;
-use crate::netlink::{PROTOCOL, address, family, message::Message};
+use crate::netlink::{OWN_PROTOCOLS, address, family, message::Message};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteType};
 use nix::libc;
@@ -208,7 +208,7 @@ fn origin(protocol: RouteProtocol) -> RouteOrigin {
         RouteProtocol::Kernel => RouteOrigin::Kernel,
         RouteProtocol::Ra => RouteOrigin::RouterAdvertisement,
         RouteProtocol::Dhcp => RouteOrigin::Dhcp,
-        RouteProtocol::Other(PROTOCOL) => RouteOrigin::Roam6,
+        RouteProtocol::Other(number) if OWN_PROTOCOLS.contains(&number) => RouteOrigin::Roam6,
         other => RouteOrigin::Other(other.into()),
     }
 }

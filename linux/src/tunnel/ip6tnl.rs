@@ -2,6 +2,7 @@
 //! the best; if the best is direct, routes pass the device by. Flow rules and further paths need BPF (RFC 2473; sources are checked by routing rules, RFC 3963 §6.5 and §9).
 
 use crate::Error;
+use crate::netlink::AUXILIARY_PROTOCOL;
 use crate::netlink::attribute::{attribute, find_attribute};
 use crate::netlink::family;
 use crate::netlink::link::{Link, LinkChange};
@@ -22,8 +23,6 @@ use std::net::Ipv6Addr;
 
 /// The kernel's name of the device kind.
 const KIND: &str = "ip6tnl";
-/// Marks the source address rules of devices; the plan's rules have another mark.
-const PROTOCOL: u8 = 107;
 /// Priorities of the source address rules: allowed sources jump over the one that drops.
 const ALLOW: u32 = 50;
 const DENY: u32 = 51;
@@ -62,7 +61,7 @@ impl Ip6Tnl {
         device::remove(&probe)?;
         for family in family::BOTH {
             let mut goto_target = rule(family, ALLOWED, RuleAction::Nop);
-            goto_target.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
+            goto_target.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(AUXILIARY_PROTOCOL)));
             back_end.ask("rule", Request::add(Message::new(libc::RTM_NEWRULE, &goto_target)))?;
         }
         Ok(back_end)
@@ -116,14 +115,14 @@ impl Ip6Tnl {
 
     fn put_source_rule(&mut self, name: &str, mut message: RuleMessage) -> Result<(), Error> {
         message.attributes.push(RuleAttribute::Iifname(name.to_owned()));
-        message.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
+        message.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(AUXILIARY_PROTOCOL)));
         self.ask("rule", Request::add(Message::new(libc::RTM_NEWRULE, &message)))
     }
 
     /// The rules of roam6 for packets from certain devices.
     fn source_rules(&mut self, of: impl Fn(&str) -> bool) -> Result<Vec<RuleMessage>, Error> {
         let ours = |message: &RuleMessage| {
-            message.attributes.contains(&RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)))
+            message.attributes.contains(&RuleAttribute::Protocol(RouteProtocol::Other(AUXILIARY_PROTOCOL)))
                 && find_attribute!(message, RuleAttribute::Iifname(name) => of(name)) == Some(true)
         };
         let mut rules = Vec::new();

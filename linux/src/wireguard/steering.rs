@@ -6,11 +6,11 @@
 //! routes prefer until it has received a packet, and WireGuard answers an authentic packet to where it came from.
 
 use crate::error::Error;
-use crate::netlink::family;
 use crate::netlink::lookup::route_lookup;
 use crate::netlink::message::Message;
 use crate::netlink::rule;
 use crate::netlink::socket::{Netlink, Request};
+use crate::netlink::{STEERING_PROTOCOL, family};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
 use netlink_packet_route::rule::RuleMessage;
@@ -20,8 +20,6 @@ use roam6_proto::contract::config::encryption::DeviceNumber;
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The protocol number of these routes and rules: not that of the items of engines, which are compared with the kernel.
-const PROTOCOL: u8 = 108;
 /// Before all rules of mobile routers, which are about other packets.
 const PRIORITY: u32 = 900;
 /// The table, and the mark, of a device is its number with this added.
@@ -104,7 +102,7 @@ fn table(family: AddressFamily) -> RouteMessage {
     message.header = RouteHeader {
         address_family: family,
         table: RouteHeader::RT_TABLE_UNSPEC,
-        protocol: RouteProtocol::Other(PROTOCOL),
+        protocol: RouteProtocol::Other(STEERING_PROTOCOL),
         scope: RouteScope::Universe,
         ..RouteHeader::default()
     };
@@ -117,7 +115,7 @@ fn named(mut message: RouteMessage, device: DeviceNumber) -> RouteMessage {
 }
 
 fn rule(family: AddressFamily, device: DeviceNumber) -> RuleMessage {
-    rule::of_mark(family, PRIORITY, (mark(device), mark(device)), PROTOCOL)
+    rule::of_mark(family, PRIORITY, (mark(device), mark(device)), STEERING_PROTOCOL)
 }
 
 fn execute(netlink: &mut Netlink, requests: &[Request]) -> Result<(), Error> {
