@@ -149,6 +149,8 @@ static __noinline int encap(packet *p, struct settings *set)
 	if (cached) {
 		if (wire_length(p, ETH_HLEN) > cached->path.mtu || length > 0xffff || !can_transmit(cached->link))
 			return ACT_PASS;
+		if (cached->path.kind == PATH_ENCRYPTED)
+			return encap_encrypted(p, ip, &cached->path, length);
 		if (has_ip4_or_udp(&cached->path))
 			return encap_ip4_or_udp(p, &cached->path, cached, 0, flow.hash);
 		ip->hop_limit--;
@@ -176,6 +178,7 @@ static __noinline int encap(packet *p, struct settings *set)
 		return ACT_PASS;
 	if (path->kind == PATH_ENCRYPTED) {
 		ip = ip6_header(p, ETH_HLEN, 0);
+		flow_store_encrypted(set, &flow, ingress_ifindex(p), path);
 		return ip ? encap_encrypted(p, ip, path, length) : ACT_PASS;
 	}
 	hop = route ? nh_of_path(p, set, path, route, version) : nh_of_inline_path(p, set, path, match);

@@ -50,14 +50,15 @@ static __always_inline struct flow_entry *flow_lookup(const struct settings *set
 	return is_fresh(set, entry->resolved, bpf_jiffies64()) ? entry : 0;
 }
 
-/* Stores how a flow is encapsulated. ICMPv6 is not cached: echoes may be probes, each of which has a path of its own. */
-static __always_inline void flow_store(const struct settings *set, const struct flow *flow, __u32 ingress,
-				       const struct path *path, const struct next_hop *hop)
+/* Stores the path of a flow, and the interface by which its packets leave. Null: it is not cached. ICMPv6 is not: echoes may be
+ * probes, each of which has a path of its own. */
+static __always_inline struct flow_entry *flow_store_path(const struct settings *set, const struct flow *flow, __u32 ingress,
+							  const struct path *path, __u32 link, __u64 resolved)
 {
 	struct flow_entry *entry = flow_entry_of(set, flow);
 
 	if (!entry || flow->protocol == ICMP6)
-		return;
+		return 0;
 	entry->source = flow->source;
 	entry->destination = flow->destination;
 	entry->ingress = ingress;
@@ -65,9 +66,26 @@ static __always_inline void flow_store(const struct settings *set, const struct 
 	entry->ports = ports_of(flow);
 	entry->kind = kind_of(flow);
 	entry->path = *path;
-	entry->resolved = hop->resolved;
-	entry->link = hop->link;
+	entry->resolved = resolved;
+	entry->link = link;
 	entry->generation = set->generation;
 	entry->epoch = set->epoch;
-	__builtin_memcpy(entry->mac, hop->mac, sizeof(entry->mac));
+	return entry;
+}
+
+/* Stores how a flow is encapsulated. */
+static __always_inline void flow_store(const struct settings *set, const struct flow *flow, __u32 ingress,
+				       const struct path *path, const struct next_hop *hop)
+{
+	struct flow_entry *entry = flow_store_path(set, flow, ingress, path, hop->link, hop->resolved);
+
+	if (entry)
+		__builtin_memcpy(entry->mac, hop->mac, sizeof(entry->mac));
+}
+
+/* Stores which device encrypts a flow. */
+static __always_inline void flow_store_encrypted(const struct settings *set, const struct flow *flow, __u32 ingress,
+						 const struct path *path)
+{
+	flow_store_path(set, flow, ingress, path, path->link, bpf_jiffies64());
 }

@@ -361,11 +361,13 @@ static __always_inline int send_over_ip4(packet *p, struct settings *set, const 
 
 /* Hands a packet to the device that encrypts it. Longer ones than its MTU are those that any link carries, of which it has the
  * outer packets fragmented. */
-static __always_inline int send_encrypted(packet *p, const struct path *path, const struct inner *inner, __u32 length)
+__noinline int send_encrypted(packet *p, const struct path *path, __u32 wire_length)
 {
-	if (inner->wire_length > path->mtu && inner->wire_length > MIN_MTU)
+	if (!path)
+		return TC_ACT_SHOT;
+	if (wire_length > path->mtu && wire_length > MIN_MTU)
 		return drop_packet(COUNT_DROPPED_TOO_BIG);
-	note_sent(p, path->stat, length);
+	note_sent(p, path->stat, p->len);
 	count(COUNT_ENCAPSULATED_SLOW);
 	return bpf_redirect(path->link, 0);
 }
@@ -417,7 +419,8 @@ SEC("classifier") int device(packet *p)
 		return send_member(p, set, &inner);
 	cached = flow_lookup(set, &inner.flow, ingress);
 	if (cached && inner.wire_length <= cached->path.mtu)
-		return send_cached(p, set, &inner, cached);
+		return cached->path.kind == PATH_ENCRYPTED ? send_encrypted(p, &cached->path, inner.wire_length) :
+							     send_cached(p, set, &inner, cached);
 	scratch = get_scratch();
 	if (!scratch)
 		return TC_ACT_SHOT;
@@ -429,8 +432,10 @@ SEC("classifier") int device(packet *p)
 	route = select_path(tunnel, &inner.flow, path, &scratch->members);
 	if (!route)
 		return drop_packet(COUNT_DROPPED_NO_PATH);
-	if (path->kind == PATH_ENCRYPTED)
-		return send_encrypted(p, path, &inner, length);
+	if (path->kind == PATH_ENCRYPTED) {
+		flow_store_encrypted(set, &inner.flow, ingress, path);
+		return send_encrypted(p, path, inner.wire_length);
+	}
 	if (scratch->members && replicate(p, set, tunnel, inner.wire_length))
 		return send_member(p, set, &inner);
 	hop = path->kind == PATH_DIRECT ? 0 : nh_of_path(p, set, path, route, version);
@@ -469,14 +474,66 @@ static __always_inline int has_network_header(packet *p, __u32 at)
 	return 1;
 }
 
+/* The tunnel device receives the decrypted packet. */
+static __always_inline int receive_decrypted(const struct settings *set)
+{
+	count(COUNT_DECAPSULATED);
+	return bpf_redirect(set->device, BPF_F_INGRESS);
+}
+
+/* What stands for the outer header of packets that a device has decrypted, in cached decisions: its interface index for the ports, and
+ * no addresses. The epoch is that of outer IPv4 headers, of which none has these addresses. */
+static __always_inline int accepts_decrypted(packet *p, const struct next_hop *hop, const struct settings *set,
+					     const struct nh_key *key)
+{
+	const struct addr none ALIGN_HALF = {};
+
+	return accepts_outer(hop, set, key, ~set->epoch, &none, &none, p->ingress_ifindex);
+}
+
+static __always_inline void note_decrypted(packet *p, struct next_hop *hop, const struct settings *set, __u32 stat)
+{
+	const struct addr none ALIGN_HALF = {};
+
+	note_outer(hop, ~set->epoch, &none, &none, p->ingress_ifindex, stat);
+}
+
+/* Forwards a decrypted packet to its next hop. Null: the tunnel device receives it, as it does whatever needs the kernel. */
+static __always_inline int forward_decrypted(packet *p, __u32 l2, const struct settings *set, struct next_hop *hop)
+{
+	struct ipv6hdr *ip = ip6_header(p, l2, 0);
+
+	if (!hop || hop->link == set->device || !ip || !can_forward(hop, p, set, l2, ip))
+		return receive_decrypted(set);
+	ip->hop_limit--;
+	if (!l2 && add_ethernet_room(p))
+		return drop_packet(COUNT_DROPPED_ROOM);
+	return redirect_inner(p, set, hop);
+}
+
+/* The path by which a decrypted packet has come; null if it may not come by this device. */
+static __always_inline struct path *path_of_decrypted(packet *p, const struct flow *flow)
+{
+	struct tunnel *tunnel = find_tunnel(&flow->destination, &flow->source);
+	__u32 which = tunnel ? path_by_device(tunnel, p->ingress_ifindex) - 1 : PATHS;
+	struct path *path;
+
+	if (which >= PATHS)
+		return 0;
+	path = &tunnel->path_slot[path_number(which)].path;
+	return may_come_by(path, flow) ? path : 0;
+}
+
 /* On the ingress of a device that has decrypted the packet, and knows by its key whose it is: as with others of a tunnel, the
- * inner addresses must be those of the tunnel that this device is of, and the tunnel device receives it (RFC 3963 §6.5, §9). */
+ * inner addresses must be those of the tunnel that this device is of (RFC 3963 §6.5, §9). */
 SEC("classifier") int decrypted(packet *p)
 {
 	struct settings *set = get_settings();
-	struct tunnel *tunnel;
+	struct next_hop *hop = 0;
 	struct inner inner = {};
-	__u32 which, l2;
+	struct nh_key key = {};
+	struct path *path;
+	__u32 l2;
 
 	if (!set || pull(p, PLAIN_HEADERS))
 		return drop_packet(COUNT_DROPPED_FORM);
@@ -486,16 +543,26 @@ SEC("classifier") int decrypted(packet *p)
 		return drop_packet(COUNT_DROPPED_FORM);
 	if (read_inner(p, l2, &inner) != OURS)
 		return TC_ACT_SHOT;
-	tunnel = find_tunnel(&inner.flow.destination, &inner.flow.source);
-	which = tunnel ? path_by_device(tunnel, p->ingress_ifindex) - 1 : PATHS;
-	if (which >= PATHS)
+	key.source = inner.flow.source;
+	key.destination = inner.flow.destination;
+	hop = inner.protocol == ENCAPSULATED_IP6 ? nh_entry(set, &key) : 0;
+	if (accepts_decrypted(p, hop, set, &key)) {
+		note_inner(p, hop->outer_stat, l2, ip6_header(p, l2, 0));
+		return forward_decrypted(p, l2, set, hop);
+	}
+	path = path_of_decrypted(p, &inner.flow);
+	if (!path)
 		return drop_packet(COUNT_DROPPED_SOURCE);
-	which = path_number(which);
-	if (!may_come_by(&tunnel->path_slot[which].path, &inner.flow))
-		return drop_packet(COUNT_DROPPED_SOURCE);
-	note_inner(p, tunnel->path_slot[which].path.stat, l2, inner.protocol == ENCAPSULATED_IP6 ? ip6_header(p, l2, 0) : 0);
-	count(COUNT_DECAPSULATED);
-	return bpf_redirect(set->device, BPF_F_INGRESS);
+	if (inner.protocol != ENCAPSULATED_IP6) {
+		note_received(p, path->stat, packet_length(p) - l2);
+		return receive_decrypted(set);
+	}
+	note_inner(p, path->stat, l2, ip6_header(p, l2, 0));
+	hop = nh_lookup(p, set, &key);
+	/* Whether packets of a subflow may come depends on more than their addresses. */
+	if (hop && !subflow_of(&inner.flow))
+		note_decrypted(p, hop, set, path->stat);
+	return forward_decrypted(p, l2, set, hop);
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -3,7 +3,7 @@
 //! affected, nor is ESP unless it is behind a home address option.
 
 use crate::error::{Context, Error};
-use crate::nft::expression::{between, drop_packet, equal, load_icmp_type};
+use crate::nft::expression::{accept, between, drop_packet, equal, load_icmp_type};
 use crate::nft::expression::{load_presence, load_protocol, load_routing_type};
 use crate::nft::{Hook, ICMP_FILTER_TABLE as TABLE, Nftables};
 use crate::sys;
@@ -74,13 +74,15 @@ fn install() -> Result<Nftables, Error> {
 }
 
 fn write_rules(filter: &Nftables) -> Result<(), Error> {
+    // Data, encrypted data among it, is spared the other rules.
+    let data = vec![load_protocol(), between([0, protocol::ESP - 1]), accept()];
     let mobility = vec![load_protocol(), equal(protocol::MOBILITY), drop_packet()];
     let discovery = vec![load_protocol(), equal(protocol::ICMPV6), load_icmp_type(), between(DISCOVERY), drop_packet()];
     // The kernel's own IPsec has neither of the two before ESP.
     let sealed =
         vec![load_protocol(), equal(protocol::ESP), load_presence(protocol::DESTINATION), equal(1), drop_packet()];
     let answered = vec![load_protocol(), equal(protocol::ESP), load_routing_type(), equal(HOME_ROUTING), drop_packet()];
-    filter.put(TABLE, Hook::Input, &[mobility, discovery, sealed, answered])
+    filter.put(TABLE, Hook::Input, &[data, mobility, discovery, sealed, answered])
 }
 
 /// With a raw socket the kernel takes a protocol for implemented, and sends no error for it.

@@ -13,16 +13,15 @@ const SIZES: [usize; 2] = [250, 1200];
 /// Frames before the measured ones, and those of a quick and of a full run.
 const WARM_UP: u32 = 1024;
 const FRAMES: [u32; 2] = [1_000, 8_000];
-/// WireGuard alone first: packet sockets of daemons cost each packet that the kernel receives in any network namespace.
+/// One after the other: packet sockets of daemons cost each packet that the kernel receives in any network namespace.
 const KINDS: [Forwarding; 4] = [Forwarding::Plain, Forwarding::WireGuard, Forwarding::Roam6, Forwarding::Encrypted];
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
     run.set_steps(KINDS.len());
-    let mut bench = ChainBench::new(&[])?;
     let mut counts: Vec<(Forwarding, usize, bool, f64)> = Vec::new();
     for kind in KINDS {
         run.step(kind.name());
-        bench.add(&[kind])?;
+        let mut bench = ChainBench::new(&[kind])?;
         for size in SIZES {
             for upward in [false, true] {
                 let frames = pick(run, FRAMES);
