@@ -87,6 +87,9 @@ fn nothing_is_readable_over_moves_and_restarts() {
     assert!(answers(&testbed, "1372"), "1420 octets fit");
     let longer = testbed.node.ping(2, "1373", CORRESPONDENT);
     assert!(longer.contains("mtu") && longer.contains("1420"), "{longer}");
+    // The route of outer packets follows those of others, and not itself.
+    let changes = testbed.router.shell("timeout 2 ip -6 monitor route; true");
+    assert!(changes.lines().count() < 20, "{changes}");
     for (prefix, care_of) in [("2001:db8:3::/64", "2001:db8:3:"), ("2001:db8:2::/64", "2001:db8:2:")] {
         drop(radvd);
         radvd = testbed.advertise(prefix);

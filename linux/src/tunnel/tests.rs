@@ -9,6 +9,7 @@ macro_rules! testbed_or_skip {
     };
 }
 
+mod encrypted_paths;
 mod fixture;
 mod flows;
 mod ip4;
@@ -18,7 +19,6 @@ mod outer_udp6;
 mod packet;
 mod prefix_slot;
 mod sequence_recovery;
-mod subflows;
 mod xdp;
 
 use super::bpf::{Bpf, Options};

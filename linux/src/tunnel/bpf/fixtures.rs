@@ -21,9 +21,9 @@ impl Bpf {
         &mut self.maps.prefixes
     }
 
-    /// Encrypts the paths of a tunnel that was put, by the device with index 0: that of the frames of test runs.
-    pub(crate) fn set_encrypted(&mut self, tunnel: &Tunnel) {
-        let value = abi::encode_tunnel(tunnel, Version(self.last_version), |_| 0, |_| Some(LinkId(0)));
+    /// Encrypts the paths of a tunnel that was put, by this device.
+    pub(crate) fn set_encrypted(&mut self, tunnel: &Tunnel, device: LinkId) {
+        let value = abi::encode_tunnel(tunnel, Version(self.last_version), |_| 0, |_| Some(device));
         self.maps.tunnels.put(&tunnel.id.0, &value).expect("a tunnel that was put");
     }
 

@@ -1,15 +1,18 @@
-//! Packets with addresses of subflows by encrypted paths: from the device of their path, to the relay, and no others.
+//! Packets of encrypted paths: how they are forwarded, and where those with addresses of subflows may come from and go to.
 
-use super::{CN, COA, DROP, HA, Ip, PASS, REDIRECT, TestHost, frame, netns_host, path};
+use super::{CN, COA, DROP, HA, Ip, PASS, REDIRECT, TO_NEXT_HOP, TRIES, TestHost, frame, netns_host, path};
 use crate::tunnel::Tunnels;
 use crate::tunnel::bpf::attach::Program;
 use aya::{TestRun, TestRunOptions};
+use roam6_proto::LinkId;
 use roam6_proto::contract::config::encryption::DeviceNumber;
 use roam6_proto::contract::item::subflow::{subflow_address, subflow_prefix};
 use roam6_proto::contract::item::{Encap, Tunnel, TunnelId, TunnelPath, WireguardPeer};
 use roam6_proto::crypto::wireguard::{PresharedKey, PublicKey};
 use roam6_wire::{Bid, Prefix};
 
+/// The ingress interface of test runs.
+const INGRESS: LinkId = LinkId(0);
 const HOME: &str = "2001:db8:5::100";
 const RELAY: u16 = roam6_wire::relay::PORT;
 const TCP: u8 = 6;
@@ -47,16 +50,65 @@ fn with_ports(from: &str, to: &str, protocol: u8, ports: (u16, u16)) -> Ip {
 
 /// The verdict on a packet that the device of the first path has decrypted.
 fn decrypted(testbed: &mut TestHost, packet: &Ip) -> u32 {
+    forwarded(testbed, packet).0
+}
+
+/// The same, with the frame that is forwarded.
+fn forwarded(testbed: &mut TestHost, packet: &Ip) -> (u32, Vec<u8>) {
     let sent = frame(&packet.0);
-    let run = TestRunOptions { data_in: Some(&sent), ..TestRunOptions::new() };
-    testbed.tunnels.program(Program::Decrypted).test_run(run).unwrap().return_value
+    let mut out = vec![0; sent.len() + 64];
+    let run = TestRunOptions { data_in: Some(&sent), data_out: Some(&mut out), ..TestRunOptions::new() };
+    let result = testbed.tunnels.program(Program::Decrypted).test_run(run).unwrap();
+    out.truncate(result.data_size_out as usize);
+    (result.return_value, out)
+}
+
+/// The packet after one hop, without its link-layer header.
+fn after_a_hop(packet: &Ip) -> Vec<u8> {
+    let mut packet = packet.0.clone();
+    packet[7] -= 1;
+    packet
+}
+
+#[test]
+fn decrypted_packets_are_forwarded_until_their_tunnel_ends() {
+    let mut testbed = testbed_or_skip!("decrypted_packets_are_forwarded_until_their_tunnel_ends");
+    testbed.tunnels.put(&tunnel()).unwrap();
+    testbed.tunnels.set_encrypted(&encrypted(tunnel()), INGRESS);
+    let packet = with_ports(HOME, CN, UDP, (5000, 5001));
+    // By the routing tables, and by the cached decision.
+    for _ in 0..2 {
+        let seen =
+            (0..TRIES).map(|_| forwarded(&mut testbed, &packet)).find(|(_, out)| out[..12] == TO_NEXT_HOP).unwrap();
+        assert_eq!((seen.0, &seen.1[14..]), (REDIRECT, &after_a_hop(&packet)[..]));
+    }
+    assert_eq!(testbed.run_again(&frame(&packet.within(COA, HA).0)).0, DROP, "the same inner addresses in the clear");
+    let packet = with_ports(HOME, CN, UDP, (5000, 5001));
+    let from_elsewhere = with_ports("2001:db8:5::200", CN, UDP, (5000, 5001));
+    assert_eq!(decrypted(&mut testbed, &from_elsewhere), DROP);
+    testbed.tunnels.drop(TunnelId(40)).unwrap();
+    assert_eq!(decrypted(&mut testbed, &packet), DROP);
+}
+
+#[test]
+fn flow_is_encrypted_by_the_cached_path_until_its_tunnel_ends() {
+    let mut testbed = testbed_or_skip!("flow_is_encrypted_by_the_cached_path_until_its_tunnel_ends");
+    testbed.tunnels.put(&tunnel()).unwrap();
+    testbed.tunnels.set_encrypted(&encrypted(tunnel()), LinkId(7));
+    let packet = with_ports(CN, HOME, UDP, (5001, 5000));
+    let sent = frame(&packet.0);
+    for (verdict, out) in [testbed.run(&sent), testbed.run_again(&sent)] {
+        assert_eq!((verdict, &out[14..]), (REDIRECT, &after_a_hop(&packet)[..]));
+    }
+    testbed.tunnels.drop(TunnelId(40)).unwrap();
+    assert_eq!(testbed.run_again(&sent), (PASS, sent));
 }
 
 #[test]
 fn device_passes_the_address_of_its_path_to_the_relay_alone() {
     let mut testbed = testbed_or_skip!("device_passes_the_address_of_its_path_to_the_relay_alone");
     testbed.tunnels.put(&tunnel()).unwrap();
-    testbed.tunnels.set_encrypted(&encrypted(tunnel()));
+    testbed.tunnels.set_encrypted(&encrypted(tunnel()), INGRESS);
     let (first, second, others) = (of(HOME, 1), of(HOME, 2), of("2001:db8:5::200", 1));
     for (from, to, protocol, ports, verdict) in [
         (HOME, CN, UDP, (5000, 5001), REDIRECT),
@@ -89,6 +141,6 @@ fn tunnel_in_the_clear_has_no_addresses_of_subflows() {
     for _ in 0..2 {
         let packet = with_ports(CN, &of(HOME, 1), TCP, (RELAY, 40_000));
         assert_eq!(testbed.run(&frame(&packet.0)).0, PASS);
-        testbed.tunnels.set_encrypted(&encrypted(tunnel()));
+        testbed.tunnels.set_encrypted(&encrypted(tunnel()), INGRESS);
     }
 }
