@@ -6,9 +6,9 @@
 mod testbed;
 
 use std::fs;
-use std::io::Read;
 use std::time::Instant;
-use testbed::{Namespace, ROUTER, Running, Testbed, UPLINK, wait_or_report};
+use testbed::transfer::transfer;
+use testbed::{ROUTER, Testbed, UPLINK, wait_or_report};
 
 impl Testbed {
     fn log(&self, who: &str) -> String {
@@ -86,25 +86,6 @@ fn a_refused_prefix_is_shown_as_refused() {
     testbed.await_fault("mr", "bindings", "142 (not authorised for prefix): not all of 2001:db8:100::/56");
     let refused = || testbed.show("mr", "bindings").contains("2001:db8:100::/56(refused)");
     wait_or_report("marked", refused, || testbed.show("mr", "bindings"));
-}
-
-/// Sends so many octets from one place to another, and says how many arrived.
-fn transfer(from: &Namespace, to: &Namespace, address: &str, octets: usize) -> usize {
-    let serve = "import socket,sys; s=socket.create_server(('::',7000),family=socket.AF_INET6); print('up',flush=True); \
-                 c,_=s.accept(); c.settimeout(20); n=0\nwhile n<int(sys.argv[1]):\n  d=c.recv(65536)\n  n+=len(d)\n  \
-                 if not d: break\nprint(n,flush=True)";
-    let send = "import socket,sys,time; s=socket.create_connection((sys.argv[2],7000),20); s.settimeout(20); \
-                s.sendall(b'x'*int(sys.argv[1])); time.sleep(1)";
-    let count = octets.to_string();
-    let mut server = to.command(&["timeout", "60", "python3", "-c", serve, &count]);
-    let mut server = Running(server.stdout(std::process::Stdio::piped()).spawn().unwrap());
-    let mut output = server.0.stdout.take().unwrap();
-    let mut ready = [0; 3];
-    output.read_exact(&mut ready).unwrap();
-    let _client = from.start(&["timeout", "60", "python3", "-c", send, &count, address]);
-    let mut text = String::new();
-    output.read_to_string(&mut text).unwrap();
-    text.trim().parse().unwrap_or_default()
 }
 
 fn answers(ping: &str) -> bool {

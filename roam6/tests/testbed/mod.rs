@@ -8,6 +8,7 @@ pub mod machines;
 pub mod nat;
 pub mod pki;
 pub mod terminal;
+pub mod transfer;
 pub mod visited_network;
 pub mod wireguard;
 
