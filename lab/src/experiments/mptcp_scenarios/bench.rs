@@ -14,6 +14,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const DATAGRAM_HEADERS: usize = 62;
 /// The rate of datagrams over that of a link.
 const OFFERED: f64 = 1.05;
+/// The interval of datagrams in one direction over that in the other: at equal rates one direction of a shared link may take every place
+/// that becomes free in its queue, and nothing of the other arrives.
+const PHASE_DRIFT: f64 = 0.98;
 /// Time until the queues of all links are full.
 const DATAGRAM_WARM_UP: Duration = Duration::from_millis(250);
 
@@ -198,7 +201,8 @@ impl<'a> Bench<'a> {
         let bits = ((octets + DATAGRAM_HEADERS) * 8) as f64;
         let interval = Duration::from_secs_f64(bits / (self.case.shape.rate_bps as f64 * OFFERED));
         let pattern = Pattern { octets, interval, burst: |_| 1 };
-        let mut train = Train::start_with(self.ends(scenario)?, self.port, [pattern, pattern])?;
+        let patterns = [pattern, Pattern { interval: interval.mul_f64(PHASE_DRIFT), ..pattern }];
+        let mut train = Train::start_with(self.ends(scenario)?, self.port, patterns)?;
         sleep(DATAGRAM_WARM_UP);
         let begin = clock::unix_micros();
         sleep(self.effort.span);
