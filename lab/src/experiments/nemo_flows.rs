@@ -72,17 +72,21 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
 fn measure(at: usize, frames: u32, shares: &mut BTreeMap<(Choice, u16), f64>) -> Result<Bursts> {
     let mut bench = ChainBench::new(&[Forwarding::Plain, Forwarding::FlowBinding])?;
     let mut bursts = Bursts::new();
-    for flows in (0..FLOWS.len()).filter_map(|place| FLOWS.get((place + at) % FLOWS.len())) {
-        for (choice, upward) in CHOICES.into_iter().flat_map(|choice| [(choice, false), (choice, true)]) {
+    let mut turn = FLOWS;
+    turn.rotate_left(at % FLOWS.len());
+    // The bounds are on the numbers of flows: those that are compared follow each other, since the speed of a processor changes within
+    // seconds.
+    for (choice, upward) in CHOICES.into_iter().flat_map(|choice| [(choice, false), (choice, true)]) {
+        for flows in turn {
             let kind = if choice == Choice::Plain { Forwarding::Plain } else { Forwarding::FlowBinding };
             let first = choice.first_flow();
             // Towards the mobile router the home agent selects the path; these are its counters.
             let counted = kind == Forwarding::FlowBinding && !upward;
             let before = counted.then(|| sent_by_path(&bench)).transpose()?;
             let burst = bench.send_burst((kind, upward), PACKET, first..first + flows, (WARM_UP, frames))?;
-            bursts.entry((choice, *flows, upward)).or_default().push(burst);
+            bursts.entry((choice, flows, upward)).or_default().push(burst);
             if let Some(before) = before {
-                shares.insert((choice, *flows), share(before, sent_by_path(&bench)?));
+                shares.insert((choice, flows), share(before, sent_by_path(&bench)?));
             }
         }
     }
