@@ -17,14 +17,21 @@ static __always_inline int can_forward(const struct next_hop *hop, packet *p, co
 	return !(set->firewalled & FIREWALLED_IP6) && can_transmit(hop->link) && ip->hop_limit > 1 && has_stated_length(p, at, ip) && wire_length(p, at) <= hop->mtu;
 }
 
+/* The tunnel device receives a packet that has lost its outer headers. */
+static __always_inline int receive_inner(const struct settings *set)
+{
+	count(COUNT_DECAP);
+	return bpf_redirect(set->device, BPF_F_INGRESS);
+}
+
 /* Redirects a packet that has lost its outer headers. */
 static __always_inline int redirect_inner(packet *p, const struct settings *set, struct next_hop *hop)
 {
 	void *frame;
 
-	count(COUNT_DECAP);
 	if (HAS_SKB && hop->link == set->device)
-		return bpf_redirect(set->device, BPF_F_INGRESS);
+		return receive_inner(set);
+	count(COUNT_DECAP);
 	frame = packet_begin(p);
 	if (frame + ETH_HLEN > packet_end(p))
 		return ACT_DROP;

@@ -50,6 +50,5 @@ static __always_inline int decap4(packet *p, __u32 l2, struct settings *set, str
 		count(COUNT_DROPPED_ROOM);
 		return TC_ACT_SHOT;
 	}
-	count(COUNT_DECAPSULATED);
-	return bpf_redirect(set->device, BPF_F_INGRESS);
+	return receive_inner(set);
 }

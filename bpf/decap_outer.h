@@ -47,8 +47,7 @@ static __always_inline int remove_and_redirect(packet *p, const struct settings 
 		return drop_decap(COUNT_DROPPED_ROOM);
 	if (hop)
 		return redirect_inner(p, set, hop);
-	count(COUNT_DECAP);
-	return bpf_redirect(set->device, BPF_F_INGRESS);
+	return receive_inner(set);
 }
 
 /* Whether the tunnel may carry the inner packet, at `at`, and it is no second copy; what it is, is stored. */
@@ -128,8 +127,7 @@ static __noinline int decap_ip4_of_outer(packet *p, __u32 l2, struct settings *s
 	note_received(p, scratch->stat, packet_length(p) - l2 - room);
 	if (outer->is_ip4 ? remove_outer(p, room) : remove_outer_of_ip4(p, room))
 		return drop_decap(COUNT_DROPPED_ROOM);
-	count(COUNT_DECAP);
-	return bpf_redirect(set->device, BPF_F_INGRESS);
+	return receive_inner(set);
 }
 #else
 static __always_inline int decap_ip4_of_outer(packet *p, __u32 l2, struct settings *set, struct scratch *scratch)

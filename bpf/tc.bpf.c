@@ -36,8 +36,7 @@ static __always_inline int decap(packet *p, __u32 l2, struct settings *set, stru
 		count(COUNT_DROPPED_ROOM);
 		return TC_ACT_SHOT;
 	}
-	count(COUNT_DECAPSULATED);
-	return bpf_redirect(set->device, BPF_F_INGRESS);
+	return receive_inner(set);
 }
 
 /* A packet without a cached decision. */
@@ -474,13 +473,6 @@ static __always_inline int has_network_header(packet *p, __u32 at)
 	return 1;
 }
 
-/* The tunnel device receives the decrypted packet. */
-static __always_inline int receive_decrypted(const struct settings *set)
-{
-	count(COUNT_DECAPSULATED);
-	return bpf_redirect(set->device, BPF_F_INGRESS);
-}
-
 /* What stands for the outer header of packets that a device has decrypted, in cached decisions: its interface index for the ports, and
  * no addresses. The epoch is that of outer IPv4 headers, of which none has these addresses. */
 static __always_inline int accepts_decrypted(packet *p, const struct next_hop *hop, const struct settings *set,
@@ -504,7 +496,7 @@ static __always_inline int forward_decrypted(packet *p, __u32 l2, const struct s
 	struct ipv6hdr *ip = ip6_header(p, l2, 0);
 
 	if (!hop || hop->link == set->device || !ip || !can_forward(hop, p, set, l2, ip))
-		return receive_decrypted(set);
+		return receive_inner(set);
 	ip->hop_limit--;
 	if (!l2 && add_ethernet_room(p))
 		return drop_packet(COUNT_DROPPED_ROOM);
@@ -529,9 +521,9 @@ static __always_inline struct path *path_of_decrypted(packet *p, const struct fl
 SEC("classifier") int decrypted(packet *p)
 {
 	struct settings *set = get_settings();
-	struct next_hop *hop = 0;
 	struct inner inner = {};
 	struct nh_key key = {};
+	struct next_hop *hop;
 	struct path *path;
 	__u32 l2;
 
@@ -555,7 +547,7 @@ SEC("classifier") int decrypted(packet *p)
 		return drop_packet(COUNT_DROPPED_SOURCE);
 	if (inner.protocol != ENCAPSULATED_IP6) {
 		note_received(p, path->stat, packet_length(p) - l2);
-		return receive_decrypted(set);
+		return receive_inner(set);
 	}
 	note_inner(p, path->stat, l2, ip6_header(p, l2, 0));
 	hop = nh_lookup(p, set, &key);
