@@ -19,7 +19,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock};
 use testbed::capture::Capture;
 use testbed::nat::{self, NatTestbed, dissect};
-use testbed::transfer::transfer;
+use testbed::transfer::transfer_both_ways;
 use testbed::wireguard::missing;
 use testbed::{BINARY, INGRESS, ROUTER, SECOND_ROUTER, TWO_UPLINKS, Testbed, wait_for, wait_or_report};
 
@@ -45,8 +45,6 @@ while at + 16 <= len(data):
 print(count)
 ";
 
-/// Octets of a transfer.
-const TRANSFER: usize = 1_000_000;
 const NODE: &str = "2001:db8:100::2";
 const CORRESPONDENT: &str = "2001:db8:9::9";
 
@@ -91,8 +89,7 @@ fn nothing_is_readable_over_moves_and_restarts() {
     let longer = testbed.node.ping(2, "1373", CORRESPONDENT);
     assert!(longer.contains("mtu") && longer.contains("1420"), "{longer}");
     // Buffers of several segments too, which a device makes of what it has decrypted.
-    assert_eq!(transfer(&testbed.agent, &testbed.node, NODE, TRANSFER), TRANSFER);
-    assert_eq!(transfer(&testbed.node, &testbed.agent, CORRESPONDENT, TRANSFER), TRANSFER);
+    transfer_both_ways(&testbed);
     // The route of outer packets follows those of others, and not itself.
     let changes = testbed.router.shell("timeout 2 ip -6 monitor route; true");
     assert!(changes.lines().count() < 20, "{changes}");

@@ -18,11 +18,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use testbed::capture::Capture;
-use testbed::transfer::transfer;
+use testbed::transfer::transfer_both_ways;
 use testbed::{BINARY, INGRESS, Namespace, ROUTER, TWO_UPLINKS, Testbed, wait_or_report};
 
-/// Octets of a transfer.
-const TRANSFER: usize = 1_000_000;
 const NODE: &str = "2001:db8:100::2";
 const CORRESPONDENT: &str = "2001:db8:9::9";
 const ESP: &str = "encrypt = \"esp\"\n";
@@ -130,8 +128,7 @@ fn nothing_is_readable_over_a_start_moves_and_kills() {
     let longer = testbed.node.ping(2, "1379", CORRESPONDENT);
     assert!(longer.contains("mtu") && longer.contains("1426"), "{longer}");
     // Buffers of several segments too, which a device makes of what it has decrypted.
-    assert_eq!(transfer(&testbed.agent, &testbed.node, NODE, TRANSFER), TRANSFER);
-    assert_eq!(transfer(&testbed.node, &testbed.agent, CORRESPONDENT, TRANSFER), TRANSFER);
+    transfer_both_ways(&testbed);
     let first = associations(&testbed, "mr");
     assert!(packets(&first) >= 40, "an association carries the data: {first:?}");
     assert_eq!(spis(&testbed, "mr"), spis(&testbed, "ha"), "both ends have the same two");

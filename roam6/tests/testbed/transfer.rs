@@ -1,6 +1,6 @@
 //! A transfer by TCP.
 
-use super::{Namespace, Running};
+use super::{Namespace, Running, Testbed};
 use std::io::Read;
 
 /// Sends so many octets from one host to an address of another. Returns how many have arrived.
@@ -20,4 +20,12 @@ pub fn transfer(from: &Namespace, to: &Namespace, address: &str, octets: usize) 
     let mut text = String::new();
     output.read_to_string(&mut text).unwrap();
     text.trim().parse().unwrap_or_default()
+}
+
+/// A transfer between the node of the mobile network and the correspondent, in each direction.
+pub fn transfer_both_ways(testbed: &Testbed) {
+    const OCTETS: usize = 1_000_000;
+    let (node, agent) = (&testbed.node, &testbed.agent);
+    assert_eq!(transfer(agent, node, "2001:db8:100::2", OCTETS), OCTETS);
+    assert_eq!(transfer(node, agent, "2001:db8:9::9", OCTETS), OCTETS);
 }
