@@ -26,7 +26,7 @@ static __always_inline int add_sequence_header(packet *p, __u8 inner, __u32 sequ
 	return 0;
 }
 
-/* Whether the packet is the clone that `replicate` has made. */
+/* Whether the packet is the clone that `replicate` has made; its path is in working memory then. */
 static __always_inline int is_clone(packet *p)
 {
 	struct scratch *scratch = p->tc_index == CLONE_INDEX ? get_scratch() : 0;
@@ -34,6 +34,7 @@ static __always_inline int is_clone(packet *p)
 	if (!scratch || !scratch->member.is_clone)
 		return 0;
 	scratch->member.is_clone = 0;
+	scratch->path = scratch->member.clone_path;
 	return 1;
 }
 
@@ -46,7 +47,8 @@ static __always_inline int can_carry_member(const struct tunnel *tunnel, __u32 p
 	return of->kind != PATH_DIRECT && of->kind != PATH_ENCRYPTED && length + SEQUENCE_HEADER <= of->mtu;
 }
 
-/* Numbers a packet and sends a clone by the second path. 0: the packet cannot be replicated, and is unchanged. */
+/* Numbers a packet, the path of which is in working memory, and sends a clone by the second path. 0: the packet cannot be
+ * replicated, and is unchanged. */
 static __noinline int replicate(packet *p, const struct settings *set, struct tunnel *tunnel, __u32 length)
 {
 	struct scratch *scratch = get_scratch();
@@ -67,16 +69,15 @@ static __noinline int replicate(packet *p, const struct settings *set, struct tu
 		return 0;
 	}
 	member = &scratch->member;
-	member->tunnel = id;
-	member->version = tunnel->version;
-	member->path = second;
+	member->path = scratch->path;
+	member->clone_path = tunnel->path_slot[second & (PATHS - 1)].path;
 	member->sequence = __sync_fetch_and_add(&state->next, 1);
 	member->is_clone = 1;
 	p->tc_index = CLONE_INDEX;
 	bpf_clone_redirect(p, set->device, 0);
 	p->tc_index = index;
 	member->is_clone = 0;
-	member->path = first;
+	scratch->path = member->path;
 	count(COUNT_REPLICATED);
 	return 1;
 }

@@ -26,13 +26,13 @@ struct outer {
 	__u32 sequence;  /* the number before the inner packet, if it `is_numbered` */
 } ALIGN_HALF;
 
-/* A packet of a replicated flow, on its way to one of its two paths. */
+/* A packet of a replicated flow. The paths are copies, so that both leave by one state of the tunnel: if the daemon removed a path
+ * between them, the packet could be lost with the clone. */
 struct member {
-	__u32 tunnel, version;
-	__u32 path;      /* by its index */
+	struct path path, clone_path;
 	__u32 sequence;  /* the number that both copies have */
-	__u32 is_clone;  /* not 0: the next packet of the program is the copy for `path` */
-};
+	__u32 is_clone;  /* not 0: the next packet of the program is the copy for `clone_path` */
+} ALIGN_HALF;
 
 /* Working memory of the program that runs on this processor: too large for the 512 octets of stack that a program and all
  * functions it calls share. Programs do not interrupt each other, and each object has a map of its own, which is not

@@ -319,26 +319,18 @@ static __noinline int send_by_path(packet *p, const struct settings *set, const 
 	return redirect_outer(set, link);
 }
 
-/* Sends one copy of a replicated packet by its path, with the number. */
+/* Sends one copy of a replicated packet by the path in working memory, with the number. */
 static __noinline int send_member(packet *p, struct settings *set, struct inner *inner)
 {
 	struct scratch *scratch = get_scratch();
-	struct member *member;
-	struct tunnel *tunnel;
-	__u32 id, link;
+	__u32 link;
 
 	if (!scratch)
 		return TC_ACT_SHOT;
-	member = &scratch->member;
-	id = member->tunnel;
-	tunnel = bpf_map_lookup_elem(&tunnels, &id);
-	if (!tunnel || tunnel->version != member->version)
-		return drop_packet(COUNT_DROPPED_NO_PATH);
-	scratch->path = tunnel->path_slot[member->path & (PATHS - 1)].path;
 	link = link_of(p, set, &scratch->path);
 	if (!link)
 		return drop_packet(COUNT_DROPPED_NO_ROUTE);
-	if (add_sequence_header(p, inner->protocol, member->sequence))
+	if (add_sequence_header(p, inner->protocol, scratch->member.sequence))
 		return drop_packet(COUNT_DROPPED_ROOM);
 	inner->protocol = DESTINATION_OPTIONS;
 	return send_by_path(p, set, inner, link);

@@ -85,18 +85,36 @@ fn observe(train: &Train, act: impl FnOnce()) -> [usize; 3] {
 
 fn cut_alternately(run: &mut Run, network: &NemoNetwork, train: &Train) {
     run.step("alternate cuts");
+    let mut cuts = Vec::new();
     let [sent, lost, duplicates] = observe(train, || {
         for visited in network.visited.iter().cycle().take(CUTS) {
             let cable = visited.cable;
+            cuts.push(clock::unix_micros());
             network.emulator.shape(cable, LinkSpec { loss: 1.0, ..LinkSpec::default() });
             sleep(CUT_TIME);
             network.emulator.shape(cable, LinkSpec::default());
             sleep(PAUSE);
         }
     });
+    run.rows.extend(lost_datagrams(train, &cuts));
     run.summarise("packets_through_cuts", sent);
     run.summarise("lost", lost);
     run.summarise("duplicates", duplicates);
+}
+
+/// Which cut each lost datagram was sent after, by its number, and how long after.
+fn lost_datagrams(train: &Train, cuts: &[u64]) -> Vec<Value> {
+    let begin = cuts.first().copied().unwrap_or(u64::MAX);
+    let end = cuts.last().map_or(0, |last| last + (CUT_TIME + PAUSE).as_micros() as u64);
+    let mut rows = Vec::new();
+    for (direction, way) in [("outbound", &train.forward), ("inbound", &train.reverse)] {
+        for lost in way.datagrams(begin, end).iter().filter(|datagram| datagram.received.is_none()) {
+            let cut = cuts.partition_point(|cut| *cut <= lost.sent).saturating_sub(1);
+            let after = lost.sent.saturating_sub(cuts.get(cut).copied().unwrap_or(lost.sent));
+            rows.push(json!({ "kind": "lost", "direction": direction, "cut": cut, "after_ms": after as f64 / 1000.0 }));
+        }
+    }
+    rows
 }
 
 fn lose(run: &mut Run, network: &NemoNetwork, train: &Train) {

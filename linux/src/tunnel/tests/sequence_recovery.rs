@@ -9,6 +9,8 @@ use roam6_proto::contract::config::flow::FlowSelector;
 use roam6_proto::contract::item::{Tunnel, TunnelFlow, TunnelId, TunnelPath};
 use roam6_wire::Bid;
 use std::collections::BTreeSet;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Two tunnels with replicated flows, a node behind each, and the care-of addresses of each.
@@ -193,6 +195,30 @@ fn first_copy_passes_without_its_number() {
     for _ in 0..2 {
         expect(&mut testbed, "a tunnel without replicated flows", &number, (REDIRECT, "decapsulated"));
     }
+}
+
+/// The daemon writes the tunnel between a packet and its clone: both leave by the paths that it had.
+#[test]
+fn replicated_packets_survive_changes_of_their_tunnel() {
+    const UPDATES: usize = 3000;
+    let mut testbed = testbed_or_skip!("replicated_packets_survive_changes_of_their_tunnel");
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let socket = UdpSocket::bind("[::]:0").unwrap();
+            while !ends.load(Ordering::Relaxed) {
+                socket.send_to(&[0; 100], (NODE, 9)).unwrap();
+            }
+        });
+        let [first, second] = PATHS;
+        for paths in [[second, first], PATHS].into_iter().cycle().take(UPDATES) {
+            put(&mut testbed, TUNNEL, "2001:db8:f8::/48", paths);
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    let counters = testbed.tunnels.counters();
+    assert!(counters.get("replicated").is_some_and(|count| *count > 1000), "{counters:?}");
+    assert_eq!(counters.get("dropped_no_path"), Some(&0), "{counters:?}");
 }
 
 /// The numbers of 64 tunnels are equal, and are told apart.
