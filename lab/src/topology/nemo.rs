@@ -15,6 +15,7 @@ use anyhow::{Context, Result, anyhow};
 use roam6_proto::Report;
 use roam6_proto::contract::report::NemoReport;
 use roam6_sim::LinkSpec;
+use roam6_wire::LinkAddress;
 use std::fs::{self, Permissions};
 use std::net::Ipv6Addr;
 use std::os::unix::fs::PermissionsExt;
@@ -319,8 +320,19 @@ fn access_network(emulator: &LinkEmulator, core: &Host, number: u8) -> Result<Ac
         &format!("address add 2001:db8:a{number}::1/64 dev lan0"),
         &format!("route add default via 2001:db8:f{number}::1"),
     ])?;
+    let [here, there] = [near, far].map(|port| emulator.link_layer_address(port));
+    let (here, there) = here.zip(there).context("no such port")?;
+    // The line of a provider has no neighbour discovery: with it, what is sent after an outage would wait for the next
+    // Neighbour Solicitation of a router, for up to a second.
+    core.ip(&[&neighbour(&format!("2001:db8:f{number}::2"), there, &format!("ar{number}"))])?;
+    router.ip(&[&neighbour(&format!("2001:db8:f{number}::1"), here, "net0")])?;
     let radvd = access_router::advertise(&router, "lan0", &format!("2001:db8:a{number}::/64"))?;
     Ok(AccessNetwork { link, cable, uplink_port: far, router, radvd: Some(radvd) })
+}
+
+/// Adds a neighbour for good.
+fn neighbour(address: &str, link_layer_address: LinkAddress, interface: &str) -> String {
+    format!("neighbour replace {address} lladdr {link_layer_address} dev {interface} nud permanent")
 }
 
 fn home_agent_config(vehicles: u8, extra: &str) -> String {
