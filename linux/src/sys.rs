@@ -215,7 +215,6 @@ pub(crate) fn open_tun(name: &str, kind: libc::c_int) -> io::Result<OwnedFd> {
 
 /// Returns free memory to the system: the start needs many times what the daemon keeps. Libraries other than glibc do
 /// so by themselves.
-#[cfg(feature = "bpf")]
 pub(crate) fn trim_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the allocator releases pages in which nothing is allocated.

@@ -161,6 +161,8 @@ impl RelayService {
     /// # Errors
     /// The kernel's, if it refuses what all connections need; or the maps of another daemon cannot be used.
     pub fn run(&mut self) -> Result<(), Error> {
+        // The start needs ten times what the process keeps.
+        sys::trim_heap();
         self.feed(Event::Tick);
         loop {
             let now = self.clock.now();

@@ -1,5 +1,5 @@
-//! Releases the memory of program text that only the start has needed: much of it, such as the parsers of the command
-//! line and of the configuration and the loader of BPF programs, is never used again.
+//! Releases the memory that only the start has needed: free pages of the heap, and program text, much of which, such as the
+//! parsers of the command line and of the configuration and the loader of BPF programs, is never used again.
 
 use crate::sys;
 use core::time::Duration;
@@ -19,14 +19,14 @@ pub struct ProgramText {
 impl ProgramText {
     /// Releases what the start has used so far.
     pub fn start(now: Time) -> ProgramText {
-        sys::release_text();
+        release();
         ProgramText { due: now + FIRST_RELEASE }
     }
 
-    /// To be called at any wake-up: releases all text if it is time.
+    /// To be called at any wake-up: releases the free heap and all text if it is time.
     pub fn release_if_due(&mut self, now: Time) {
         if self.is_due(now) {
-            sys::release_text();
+            release();
         }
     }
 
@@ -37,6 +37,11 @@ impl ProgramText {
         }
         due
     }
+}
+
+fn release() {
+    sys::trim_heap();
+    sys::release_text();
 }
 
 #[cfg(test)]
