@@ -98,6 +98,9 @@ impl Estimate {
     pub(crate) fn to_text(&self) -> String {
         let end = |end: Option<f64>| end.map_or("?".to_owned(), |end| end.to_string());
         match self.method {
+            _ if self.low.is_none() && self.high.is_none() => {
+                format!("no interval ({} %, n = {})", round(self.level * 100.0), self.n)
+            }
             Method::Counted => format!("{} to {} (counted)", end(self.low), end(self.high)),
             _ => format!("{} to {} ({} %, n = {})", end(self.low), end(self.high), round(self.level * 100.0), self.n),
         }

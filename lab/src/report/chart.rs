@@ -11,6 +11,8 @@ use std::path::Path;
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 330.0;
 const NARROW_WIDTH: f64 = 420.0;
+/// That of [`SVG_ATTRIBUTES`].
+const FONT_SIZE: f64 = 12.0;
 /// Height of title and legend, which are text on a page.
 const HEADING_HEIGHT: f64 = 46.0;
 /// Room between two numbers of an axis.
@@ -208,7 +210,11 @@ impl Chart {
             svg += &text((LEFT - 8.0, y + 4.0), "text-anchor=\"end\"", &format_number(value));
         }
         let (x, y) = (18.0, (TOP + floor) / 2.0);
-        svg + &text((x, y), &format!("text-anchor=\"middle\" transform=\"rotate(-90 {x} {y})\""), &self.y_label)
+        // A long label is smaller, so that it is as long as the axis.
+        let length = self.y_label.chars().count() as f64 * LETTER_WIDTH;
+        let size = FONT_SIZE * ((floor - TOP) / length.max(1.0)).min(1.0);
+        let attributes = format!("text-anchor=\"middle\" font-size=\"{size:.1}\" transform=\"rotate(-90 {x} {y})\"");
+        svg + &text((x, y), &attributes, &self.y_label)
     }
 
     /// Categories or numbers, and the label of the axis.
@@ -229,7 +235,14 @@ impl Chart {
         if !self.categories.is_empty() {
             return (0..).map(f64::from).zip(self.categories.iter().cloned()).collect();
         }
+        let mut numbers = self.series.iter().flat_map(|series| &series.points).map(|point| point.x);
+        let only = numbers.next().filter(|first| numbers.all(|other| other == *first));
+        if let Some(only) = only {
+            return vec![(only, format_number(only))];
+        }
         let step = step(scale.x_max - scale.x_min, ((scale.right() - LEFT) / LABEL_WIDTH).clamp(2.0, 8.0));
+        let has_bars = self.series.iter().any(|series| series.style == Style::Bar);
+        let step = if has_bars { step.max(1.0) } else { step };
         let first = (scale.x_min / step).ceil();
         let numbers = (0..20).map(|index| (first + f64::from(index)) * step);
         numbers.take_while(|value| *value <= scale.x_max).map(|value| (value, format_number(value))).collect()

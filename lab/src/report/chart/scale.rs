@@ -31,7 +31,11 @@ impl Scale {
         let last = chart.categories.len().saturating_sub(1) as f64;
         let x_min = points().map(|point| point.x).reduce(f64::min).unwrap_or(0.0);
         let x_max = points().map(|point| point.x).fold(last, f64::max);
-        let (x_min, x_max) = if chart.categories.is_empty() { (x_min, x_max) } else { (-0.5, x_max + 0.5) };
+        let has_bars = chart.series.iter().any(|series| series.style == Style::Bar);
+        // Half of what a bar may take; a single number is in the middle.
+        let margin = if has_bars || x_min == x_max { 0.5 } else { 0.0 };
+        let x_min = if chart.categories.is_empty() { x_min - margin } else { -margin };
+        let x_max = x_max + margin;
         let stacked = chart.series.iter().any(|series| series.style == Style::Area);
         let top = if stacked { stacked_top(chart) } else { points().map(|point| point.top()).fold(0.0, f64::max) };
         let upright = Scale { width, height, x_min, x_max, y_max: top * 1.06, slanted: false };
@@ -84,6 +88,7 @@ pub(super) fn format_number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Point, Series};
     use super::*;
 
     #[test]
@@ -91,6 +96,24 @@ mod tests {
         for (span, wanted) in [(10.0, 2.0), (41.0, 10.0), (0.5, 0.1), (7.0, 1.0), (450.0, 100.0)] {
             assert!((step(span, 8.0) - wanted).abs() < 1e-9, "{span}: {}", step(span, 8.0));
         }
+    }
+
+    fn chart(style: Style, numbers: &[f64]) -> Chart {
+        let points = numbers.iter().map(|x| Point::at(*x, 1.0)).collect();
+        Chart { series: vec![Series { name: "all".to_owned(), style, points }], ..Chart::default() }
+    }
+
+    #[test]
+    fn bars_at_numbers_are_within_the_plot() {
+        let scale = Scale::of(&chart(Style::Bar, &[1.0, 2.0, 3.0]), 900.0, 330.0);
+        let half = scale.category_width() / 2.0;
+        assert!(scale.x(1.0) - half >= LEFT && scale.x(3.0) + half <= scale.right(), "{scale:?}");
+    }
+
+    #[test]
+    fn a_single_number_is_in_the_middle() {
+        let scale = Scale::of(&chart(Style::Line, &[64_000.0]), 900.0, 330.0);
+        assert!((scale.x(64_000.0) - (LEFT + scale.right()) / 2.0).abs() < 1e-6, "{scale:?}");
     }
 
     #[test]
