@@ -116,7 +116,7 @@ impl Binding {
     pub(super) fn refresh_request_at(&self) -> Option<Time> {
         let current = self.current.as_ref().filter(|_| !self.refresh_requested && self.pending.is_none())?;
         let expires = current.expires()?;
-        let without_keys = |care_of: &&CareOf| care_of.esp.is_some_and(|agreed| agreed.pair.keys.is_none());
+        let without_keys = |care_of: &&CareOf| care_of.esp.as_ref().is_some_and(|agreed| agreed.pair.keys.is_none());
         if let Some(restored) = current.care_of.iter().find(without_keys) {
             return Some(restored.since);
         }
@@ -131,13 +131,13 @@ impl Binding {
     /// Care-of addresses that still receive for a while once `next` is in force, the latest first. The home link needs
     /// none, since it has no tunnel.
     pub(super) fn lingering_after(&self, next: &Registration) -> Vec<CareOf> {
-        let current = self.current.iter().flat_map(|current| current.care_of.iter().copied());
-        let left = self.lingering.iter().rev().map(|(care_of, _)| *care_of);
+        let current = self.current.iter().flat_map(|current| &current.care_of);
+        let left = self.lingering.iter().rev().map(|(care_of, _)| care_of);
         let mut leaving: Vec<CareOf> = Vec::new();
         for care_of in current.chain(left).filter(|care_of| !care_of.simultaneous_home) {
-            let seen = leaving.iter().chain(&next.care_of).any(|other| other.covers(&care_of));
+            let seen = leaving.iter().chain(&next.care_of).any(|other| other.covers(care_of));
             if !seen {
-                leaving.push(care_of);
+                leaving.push(care_of.clone());
             }
         }
         leaving.truncate(MAX_PATHS.saturating_sub(next.care_of.len()));

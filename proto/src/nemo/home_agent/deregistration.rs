@@ -50,7 +50,7 @@ impl HomeAgent {
     pub(super) fn linger_after_end(&mut self, now: Time, home: HomeAddress, ended: &Registration, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let until = now + OLD_PATH_LIFETIME;
-        binding.lingering = ended.away().map(|care_of| (*care_of, until)).collect();
+        binding.lingering = ended.away().map(|care_of| (care_of.clone(), until)).collect();
         let tunnel = binding.tunnel;
         if binding.lingering.is_empty() {
             out.drop(Key::Tunnel(tunnel));

@@ -48,9 +48,9 @@ impl HomeAgent {
             let port = key.map_or(0, |key| if is_mapped(care_of) { 0 } else { key.port });
             care_of.wireguard = key.and_then(|key| {
                 let device = self.device_of(key)?;
-                self.wireguard_peer(&answer.authentication, device, PublicKey(key.public_key), port)
+                self.wireguard_peer(&answer.authentication, device, PublicKey(key.public_key), port).map(Box::new)
             });
-            answer.encrypted.extend(care_of.wireguard.map(|peer| peer.device));
+            answer.encrypted.extend(care_of.wireguard.as_ref().map(|peer| peer.device));
         }
         match care_of.iter().all(|care_of| self.permits(care_of)) {
             true => Ok(()),

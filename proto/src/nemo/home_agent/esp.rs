@@ -45,8 +45,8 @@ impl HomeAgent {
         for care_of in next.care_of.iter_mut().filter(|care_of| !care_of.simultaneous_home) {
             let Some(offer) = offer_of(request, care_of.bid) else { continue };
             let known = self.known_agreement(request, care_of.bid, offer);
-            care_of.esp = known.or_else(|| self.new_agreement(request, answer, care_of.bid, offer));
-            answer.esp.extend(care_of.esp.map(|agreed| agreed.agent.option(care_of.bid, offer.spi)));
+            care_of.esp = known.or_else(|| self.new_agreement(request, answer, care_of.bid, offer)).map(Box::new);
+            answer.esp.extend(care_of.esp.as_ref().map(|agreed| agreed.agent.option(care_of.bid, offer.spi)));
         }
         next.care_of.iter().all(|care_of| self.permits(care_of))
     }
@@ -54,8 +54,8 @@ impl HomeAgent {
     /// What was agreed by the same offer.
     fn known_agreement(&self, request: &UpdateRequest, bid: Bid, offer: &EspKey) -> Option<AgreedEsp> {
         let latest = self.bindings.get(&request.home).map(Box::as_ref).and_then(Binding::latest)?;
-        let known = latest.care_of.iter().find(|known| known.bid == bid)?.esp;
-        known.filter(|known| known.router == EspEnd::from(offer))
+        let known = latest.care_of.iter().find(|known| known.bid == bid)?.esp.as_deref();
+        known.filter(|known| known.router == EspEnd::from(offer)).copied()
     }
 
     fn new_agreement(

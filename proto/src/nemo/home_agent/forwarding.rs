@@ -60,7 +60,7 @@ impl HomeAgent {
     /// The tunnel of an ended registration, which only receives.
     pub(super) fn receive_only_tunnel(&self, id: TunnelId, home: HomeAddress, ended: &Registration) -> Item {
         let empty = Registration { care_of: Vec::new(), flows: Vec::new(), ..ended.clone() };
-        let left: Vec<CareOf> = ended.away().copied().collect();
+        let left: Vec<CareOf> = ended.away().cloned().collect();
         Item::Tunnel(self.tunnel(id, home, &empty, &left))
     }
 
@@ -77,10 +77,10 @@ impl HomeAgent {
 
     fn path(&self, care_of: &CareOf, weight: u16) -> TunnelPath {
         let (local, overhead) = self.local_end(care_of.address);
-        if let Some(peer) = care_of.wireguard {
-            return self.encrypted_path(care_of, (local, peer), weight);
+        if let Some(peer) = care_of.wireguard.as_deref() {
+            return self.encrypted_path(care_of, (local, *peer), weight);
         }
-        if let Some(agreed) = care_of.esp {
+        if let Some(agreed) = care_of.esp.as_deref() {
             return self.esp_path(care_of, agreed.pair, weight);
         }
         let encap = care_of.udp.map_or(Encap::Native, |remote| Encap::Udp { local: DSMIP_PORT, remote });

@@ -73,8 +73,8 @@ impl HomeAgent {
                 priority: *priority,
                 simultaneous_home: at_home,
                 udp,
-                wireguard: self.restored_peer(record, *bid, udp.is_some() || is_translated(*address)),
-                esp: self.restored_esp(record, *bid),
+                wireguard: self.restored_peer(record, *bid, udp.is_some() || is_translated(*address)).map(Box::new),
+                esp: self.restored_esp(record, *bid).map(Box::new),
                 expires: now + left,
                 since: now,
             }

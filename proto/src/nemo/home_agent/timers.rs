@@ -157,7 +157,7 @@ impl HomeAgent {
             return;
         }
         let Some(current) = binding.current.as_ref() else { return };
-        let Some(care_of) = current.away().next().or(current.care_of.first()).copied() else { return };
+        let Some(care_of) = current.away().next().or(current.care_of.first()).cloned() else { return };
         let at_home = self.home_link.link().zip(current.home_link_address).filter(|_| care_of.simultaneous_home);
         let via = at_home.map_or(Via::Route, |(link, address)| Via::Neighbour { link, address });
         self.send_refresh_request(home, care_of, via, out);

@@ -14,7 +14,7 @@ use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Ipv6Endpoint, Se
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A registered care-of address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CareOf {
     /// Its BID; 0 if registered without one.
     pub bid: Bid,
@@ -26,10 +26,10 @@ pub(super) struct CareOf {
     pub simultaneous_home: bool,
     /// The UDP port of a path in UDP over IPv6; that of a path over IPv4 is in the address.
     pub udp: Option<u16>,
-    /// The mobile router's WireGuard device, if the path is encrypted.
-    pub wireguard: Option<WireguardPeer>,
+    /// The mobile router's WireGuard device, if the path is encrypted. Apart, as are the associations: most paths have neither.
+    pub wireguard: Option<Box<WireguardPeer>>,
     /// Its associations, if the path is encrypted by ESP.
-    pub esp: Option<AgreedEsp>,
+    pub esp: Option<Box<AgreedEsp>>,
     /// End of its lifetime.
     pub expires: Time,
     /// When its path was registered first ([`super::cache::Registration::date`]); after a restart, when it was restored.
@@ -44,7 +44,7 @@ impl CareOf {
 
     pub(super) fn is_same_path(&self, other: &CareOf) -> bool {
         let end = |one: &CareOf| (one.bid, one.address, one.priority, one.simultaneous_home, one.udp);
-        end(self) == end(other) && (self.wireguard, self.esp) == (other.wireguard, other.esp)
+        end(self) == end(other) && (&self.wireguard, &self.esp) == (&other.wireguard, &other.esp)
     }
 
     /// Whether packets from `former` are accepted as those of this one: a path in UDP accepts them without it too.
@@ -57,14 +57,14 @@ impl CareOf {
 
     /// The journal's entry of its path, if that is encrypted.
     pub(super) fn wireguard_record(&self) -> Option<(DeviceNumber, PublicKey, u16)> {
-        let peer = self.wireguard?;
+        let peer = self.wireguard.as_deref()?;
         Some((peer.device, peer.public_key, peer.port))
     }
 
     /// The journal's entry of its path, if that is encrypted by ESP.
     pub(super) fn esp_record(&self) -> Option<(Bid, EspEnd, EspEnd)> {
-        let AgreedEsp { router, agent, .. } = self.esp?;
-        Some((self.bid, router, agent))
+        let agreed = self.esp.as_deref()?;
+        Some((self.bid, agreed.router, agreed.agent))
     }
 
     /// The end of its path in UDP over IPv6, if it has one.
@@ -238,4 +238,15 @@ pub(super) enum HomeAgentTimer {
     /// An entry of the home agents list expires.
     #[display("other home agent")]
     HomeAgents,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A home agent has one for each of a million bindings.
+    #[test]
+    fn care_of_addresses_are_small_without_encryption() {
+        assert!(size_of::<CareOf>() <= 72, "{}", size_of::<CareOf>());
+    }
 }
