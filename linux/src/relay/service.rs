@@ -161,7 +161,7 @@ impl RelayService {
     /// # Errors
     /// The kernel's, if it refuses what all connections need; or the maps of another daemon cannot be used.
     pub fn run(&mut self) -> Result<(), Error> {
-        // The start needs ten times what the process keeps.
+        // What reading the configuration and loading the programs took.
         sys::trim_heap();
         self.feed(Event::Tick);
         loop {
