@@ -216,9 +216,11 @@ fn an_uplink_that_loses_packets_is_degraded() {
     let _traffic = testbed.node.start(&["ping", "-nq", "-i0.1", "2001:db8:9::9"]);
     let known = || testbed.show("mr", "links").contains(" 0% ");
     wait_or_report("round trip and loss", known, || testbed.show("mr", "links"));
+    // On a busy machine the first probes may have been late.
+    let before = testbed.log().len();
     testbed.agent.shell(table);
     testbed.await_state("degraded");
-    let log = testbed.log();
+    let log = testbed.log().split_off(before);
     assert!(log.contains("is degraded: ") && log.contains(" probes lost") && !log.contains("is down"), "{log}");
     assert!(!testbed.show("mr", "links").contains(" 0% "), "{}", testbed.show("mr", "links"));
     assert!(testbed.show("mr", "bindings").contains("bound"), "there is no better path");
